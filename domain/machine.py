@@ -1,0 +1,96 @@
+"""Machines: the place in a cluster that one fills (`Slot`) and the metal that fills it."""
+
+from enum import StrEnum
+
+from domain.frozen import Frozen
+from domain.releases import Release
+
+
+class Role(StrEnum):
+    CONTROL_PLANE = "control-plane"
+    WORKER = "worker"
+
+
+class Label(Frozen):
+    """A Kubernetes label that a node carries."""
+
+    name: str
+    value: str
+
+
+class Slot(Frozen):
+    """A place for one machine in one cluster. Its name is the node's name and never changes,
+    whatever metal fills it; with the cluster's uid it is how we know our machines again."""
+
+    cluster_uid: str
+    cluster: str
+    name: str
+    role: Role
+    pool: str
+    instance_type: str = ""
+    labels: tuple[Label, ...] = ()
+    release: Release
+    public_key: str
+    """Who may log in: the OpenSSH public key whose private half is in the vault."""
+
+    @property
+    def agent_name(self) -> str:
+        """The mark a machine carries in MAAS while it fills this slot."""
+        return f"kaas-{self.cluster_uid[:8]}-{self.name}"
+
+
+class Machine(Frozen):
+    """What fills a slot: which metal, and how MAAS spoke of it last."""
+
+    slot: Slot
+    system_id: str
+    hostname: str = ""
+    address: str = ""
+    """Empty until MAAS shows one: addresses are claimed when the deployment starts."""
+    status: str = ""
+    """MAAS's own word, verbatim: `Allocated`, `Failed deployment`."""
+
+
+class Search(Frozen):
+    """A machine wanted for a slot, and the ones that have already let it down."""
+
+    slot: Slot
+    avoid: tuple[str, ...] = ()
+
+
+class SlotPhase(StrEnum):
+    """How far a slot has come.
+
+    PLANNED     a name, no machine
+    ALLOCATED   a machine is ours, nothing runs on it
+    DEPLOYING   it is installing itself
+    DEPLOYED    it runs, and is not a node yet
+    JOINED      it is a node, not Ready
+    HEALTHY     it is a Ready node
+    FAILED      it did not deploy or join; being given back
+    RELEASING   being given back
+    RELEASED    given back; the slot is empty for good or until it is filled again
+    """
+
+    PLANNED = "planned"
+    ALLOCATED = "allocated"
+    DEPLOYING = "deploying"
+    DEPLOYED = "deployed"
+    JOINED = "joined"
+    HEALTHY = "healthy"
+    FAILED = "failed"
+    RELEASING = "releasing"
+    RELEASED = "released"
+
+
+class SlotState(Frozen):
+    """What the store knows of one slot now."""
+
+    slot: Slot
+    phase: SlotPhase
+    system_id: str = ""
+    hostname: str = ""
+    address: str = ""
+    status: str = ""
+    kubelet: str = ""
+    """The version the node's kubelet reports, without a v. Empty until it has joined."""

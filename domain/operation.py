@@ -1,0 +1,191 @@
+"""Operations: one record behind every change that outlives its call."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import NewType
+
+from domain.cluster import Phase
+from domain.errors import DomainError, Failure
+from domain.frozen import Frozen
+from domain.machine import Machine
+
+OperationId = NewType("OperationId", str)
+
+
+class Kind(StrEnum):
+    CREATE_CLUSTER = "create-cluster"
+    DELETE_CLUSTER = "delete-cluster"
+
+
+class Stage(StrEnum):
+    """How far an operation has come.
+
+    REQUESTED   accepted and durable; its workflow may not have started
+    RUNNING     its workflow has taken it up
+    SUCCEEDED   done
+    FAILED      not done, and what was begun is undone
+    CANCELLED   somebody called it off, and what was begun is undone
+    SUPERSEDED  another operation took its place; it only undoes now
+    """
+
+    REQUESTED = "requested"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    SUPERSEDED = "superseded"
+
+
+ACTIVE = frozenset({Stage.REQUESTED, Stage.RUNNING})
+"""The stages in which an operation holds its subject: there is one such operation at a time."""
+
+
+class Ask(Frozen):
+    """Who asks for a change, through which method, and under which key of their own."""
+
+    tenant: str = "default"
+    caller: str = "anonymous"
+    method: str
+    key: str = ""
+    """The caller's request id. Empty: the caller cannot repeat this request safely."""
+    digest: str = ""
+    """Of the request's bytes, to tell a repeated request from another under the same key."""
+
+
+class Operation(Frozen):
+    """An operation as it stands now."""
+
+    id: OperationId
+    kind: Kind
+    subject: str
+    """What it changes, with its noun in front: `cluster/hello`."""
+    stage: Stage
+    requester: str
+    request_id: str = ""
+    created: datetime
+    started: datetime | None = None
+    ended: datetime | None = None
+    """Set when the work, its undo included, is over. A superseded operation is still undoing
+    until then."""
+    cancel_requested: bool = False
+    supersedes: OperationId | None = None
+    """The operation this one pushed aside, whose undo it waits for."""
+    waiting_on: str = ""
+    failure: Failure | None = None
+    last_event: int = 0
+
+
+class StepState(StrEnum):
+    PENDING = "pending"
+    ACTIVE = "active"
+    DONE = "done"
+    STUMBLED = "stumbled"
+
+
+class StepKey(Frozen):
+    """Which step of an operation: what is done, and to what."""
+
+    verb: str
+    """The activity's name, such as `machines.deploy`."""
+    subject: str
+    """A slot's or an endpoint's name."""
+    turn: int = 1
+    """Counts repeats on purpose, such as the next machine for a slot; retries do not count."""
+    undo: bool = False
+
+    def __str__(self) -> str:
+        return (
+            f"{'undo ' if self.undo else ''}{self.verb} {self.subject}"
+            f"{f' #{self.turn}' if self.turn > 1 else ''}"
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> "StepKey":
+        """The key again from its words; activities carry them as their Temporal id."""
+        undo = text.startswith("undo ")
+        verb, subject, *turn = text.removeprefix("undo ").split(" ")
+        return cls(verb=verb, subject=subject, turn=int(turn[0][1:]) if turn else 1, undo=undo)
+
+
+class Step(Frozen):
+    """A step as it was seen."""
+
+    key: StepKey
+    state: StepState
+    started: datetime | None = None
+    ended: datetime | None = None
+    attempts: int = 0
+    note: str = ""
+
+
+class Sighting(StrEnum):
+    """What a pair of hands reports of the step it carries out."""
+
+    BEGAN = "began"
+    ENDED = "ended"
+    STUMBLED = "stumbled"
+
+
+class Mark(Frozen):
+    """One sighting of one attempt at one step, written down before the hand goes on."""
+
+    operation: OperationId
+    step: StepKey
+    attempt: int
+    sighting: Sighting
+    note: str = ""
+    learnt: Machine | None = None
+    """What the step found out about the machine in its slot."""
+    kubelet: str = ""
+
+
+class Event(Frozen):
+    """A line of an operation's journal."""
+
+    operation: OperationId
+    number: int
+    """From 1, without gaps."""
+    time: datetime
+    note: str
+    step: Step | None = None
+    stage: Stage
+    failure: Failure | None = None
+    last: bool = False
+
+
+class Reached(Frozen):
+    """Where a workflow has brought its operation: the one message with which it books progress."""
+
+    operation: OperationId
+    phase: Phase | None = None
+    """What the cluster is now. None: as it was."""
+    stage: Stage | None = None
+    """Set on the last booking only."""
+    note: str = ""
+    failure: Failure | None = None
+
+    @classmethod
+    def well(cls, operation: OperationId, phase: Phase, note: str) -> "Reached":
+        return cls(operation=operation, phase=phase, stage=Stage.SUCCEEDED, note=note)
+
+    @classmethod
+    def badly(cls, operation: OperationId, phase: Phase | None, failure: Failure) -> "Reached":
+        stage = Stage.CANCELLED if failure.kind == "Cancelled" else Stage.FAILED
+        return cls(
+            operation=operation, phase=phase, stage=stage, note=failure.message, failure=failure
+        )
+
+
+class Cancelled(Frozen):
+    """The failure of what was called off. It is no error: nobody's call raises it."""
+
+    @staticmethod
+    def by(whom: str) -> Failure:
+        return Failure(kind="Cancelled", message=f"cancelled by {whom}", reason="CANCELLED")
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Any error as a row keeps it. One that is not ours keeps its class's name and its words."""
+    if isinstance(error, DomainError):
+        return Failure.of(error)
+    return Failure(kind="Failed", message=f"{type(error).__name__}: {error}", reason="UNEXPECTED")

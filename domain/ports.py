@@ -1,0 +1,164 @@
+"""What the hands need of the world. Each promise says what asking twice means.
+
+Common to all: `Unavailable` is worth another try, every other DomainError is final, and an undo
+that finds nothing to undo has succeeded."""
+
+from typing import Protocol
+
+from domain.cluster import ClusterPlan
+from domain.frozen import Frozen
+from domain.machine import Machine, Search, Slot
+
+
+class Endpoint(Frozen):
+    """A stable name and the addresses it leads to."""
+
+    cluster_uid: str
+    name: str
+    addresses: tuple[str, ...] = ()
+
+
+class Joining(Frozen):
+    """A machine that is to become a node, and the control-plane node that vouches for it."""
+
+    machine: Machine
+    through: Machine
+    endpoint: str
+
+
+class Node(Frozen):
+    """A node of a cluster, named by its slot; `through` is a machine that can speak for it."""
+
+    slot: Slot
+    endpoint: str
+
+
+class ClusterMark(Frozen):
+    """What is known of a cluster whose leftovers are looked for."""
+
+    uid: str
+    name: str
+    endpoint: str
+    slots: tuple[Slot, ...] = ()
+
+
+class Stock(Frozen):
+    """How many machines there are, whoever has them: in all, and by tag."""
+
+    machines: int
+    tagged: dict[str, int]
+
+
+class MachinePool(Protocol):
+    """Bare metal that can be taken and given back, one slot at a time."""
+
+    async def allocate(self, search: Search) -> Machine:
+        """A machine for the slot. Asking again returns the same one, and never takes two.
+        None free yet is Unavailable; a tag nobody knows is Invalid."""
+
+    async def deploy(self, machine: Machine) -> Machine:
+        """Start the installation. Asking again while it runs or after it is success."""
+
+    async def deployed(self, machine: Machine) -> Machine | None:
+        """The machine with its address once it is deployed, None while it is not.
+        Failed if it never will be, or if it is no longer ours."""
+
+    async def release(self, slot: Slot) -> None:
+        """Give back whatever the slot holds. Holding nothing is success."""
+
+    async def released(self, slot: Slot) -> bool:
+        """Whether nothing carries the slot's mark any more and what did is free or another's."""
+
+    async def sweep(self, mark: ClusterMark) -> tuple[str, ...]:
+        """Release everything that carries the cluster's mark, known slot or not.
+        The system ids of what is still on its way back; empty when nothing is left."""
+
+    async def stock(self) -> Stock:
+        """What there is to take from."""
+
+
+class Endpoints(Protocol):
+    """Names that outlive the machines behind them."""
+
+    async def ensure(self, endpoint: Endpoint) -> None:
+        """Make the name exist and lead to exactly these addresses."""
+
+    async def remove(self, endpoint: Endpoint) -> None:
+        """Take the name away. No such name is success."""
+
+
+class Nodes(Protocol):
+    """Hosts that are turned into Kubernetes nodes, one command at a time."""
+
+    async def reach(self, machine: Machine) -> bool:
+        """Whether the host can be logged into and its first boot is over. The host's key is
+        pinned at the first contact; another key later is Failed."""
+
+    async def preflight(self, machine: Machine) -> None:
+        """Check that the host can become a node. What it lacks is Failed."""
+
+    async def initialise(self, joining: Joining) -> None:
+        """Make the host the first control-plane node and keep its kubeconfig in the vault.
+        Asking again waits for the run under way, or finds it done: there is never a second."""
+
+    async def join(self, joining: Joining) -> None:
+        """Make the host a node, of the kind its slot says. Asking again as for `initialise`."""
+
+    async def leave(self, joining: Joining) -> None:
+        """Take a control-plane host's etcd member out, through another. No member is success."""
+
+    async def reset(self, machine: Machine) -> None:
+        """Undo what made the host a node, as far as it can be reached."""
+
+
+class ClusterApi(Protocol):
+    """The Kubernetes API of a cluster that we built."""
+
+    async def ready(self, node: Node) -> bool:
+        """Whether the API answers /readyz through its endpoint."""
+
+    async def install_network(self, node: Node) -> None:
+        """Apply the pod network. Applying it twice changes nothing."""
+
+    async def node_ready(self, node: Node) -> str | None:
+        """The kubelet's version once the node is Ready, None while it is not."""
+
+    async def label(self, node: Node) -> None:
+        """Put the slot's labels on the node, and the taints its role has."""
+
+    async def delete_node(self, node: Node) -> None:
+        """Take the node out of the API. No such node is success."""
+
+
+class Vault(Protocol):
+    """Where secrets lie. Hands and workflows pass references; only a client opens one."""
+
+    async def keep(self, reference: str, secret: bytes) -> None:
+        """Seal a secret, replacing what lay there."""
+
+    async def keep_first(self, reference: str, secret: bytes) -> bytes:
+        """Seal a secret unless there is one, and return the one that lies there now."""
+
+    async def open(self, reference: str) -> bytes:
+        """The secret. NotFound if there is none."""
+
+
+def ssh_key(cluster_uid: str) -> str:
+    """Where the private key lies with which a cluster's hosts are logged into."""
+    return f"cluster/{cluster_uid}/ssh-key"
+
+
+def kubeconfig(cluster_uid: str) -> str:
+    """Where the cluster's admin kubeconfig lies."""
+    return f"cluster/{cluster_uid}/kubeconfig"
+
+
+def host_key(machine: Machine) -> str:
+    """Where the host's pinned SSH key lies. Another machine in the slot has a place of its own."""
+    slot = machine.slot
+    return f"cluster/{slot.cluster_uid}/host-key/{slot.name}/{machine.system_id}"
+
+
+def mark(plan: ClusterPlan) -> ClusterMark:
+    """How to find everything that belongs to a plan."""
+    return ClusterMark(uid=plan.uid, name=plan.name, endpoint=plan.endpoint, slots=plan.slots)
