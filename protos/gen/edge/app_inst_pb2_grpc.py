@@ -27,7 +27,8 @@ if _version_not_supported:
 
 
 class AppInstApiStub:
-    """Missing associated documentation comment in .proto file."""
+    """Changes stream their progress and go on when the caller hangs up. UpdateAppInst is not supported.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -58,7 +59,8 @@ class AppInstApiStub:
 
 
 class AppInstApiServicer:
-    """Missing associated documentation comment in .proto file."""
+    """Changes stream their progress and go on when the caller hangs up. UpdateAppInst is not supported.
+    """
 
     def CreateAppInst(self, request, context):
         """Missing associated documentation comment in .proto file."""
@@ -116,7 +118,8 @@ def add_AppInstApiServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AppInstApi:
-    """Missing associated documentation comment in .proto file."""
+    """Changes stream their progress and go on when the caller hangs up. UpdateAppInst is not supported.
+    """
 
     @staticmethod
     def CreateAppInst(request,
@@ -228,7 +231,8 @@ class AppInstApi:
 
 
 class AppInstInfoApiStub:
-    """Missing associated documentation comment in .proto file."""
+    """What CRMs last reported.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -244,7 +248,8 @@ class AppInstInfoApiStub:
 
 
 class AppInstInfoApiServicer:
-    """Missing associated documentation comment in .proto file."""
+    """What CRMs last reported.
+    """
 
     def ShowAppInstInfo(self, request, context):
         """Missing associated documentation comment in .proto file."""
@@ -269,7 +274,8 @@ def add_AppInstInfoApiServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AppInstInfoApi:
-    """Missing associated documentation comment in .proto file."""
+    """What CRMs last reported.
+    """
 
     @staticmethod
     def ShowAppInstInfo(request,
@@ -300,7 +306,8 @@ class AppInstInfoApi:
 
 
 class AppInstMetricsApiStub:
-    """Missing associated documentation comment in .proto file."""
+    """A placeholder: streams nothing.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -316,7 +323,8 @@ class AppInstMetricsApiStub:
 
 
 class AppInstMetricsApiServicer:
-    """Missing associated documentation comment in .proto file."""
+    """A placeholder: streams nothing.
+    """
 
     def ShowAppInstMetrics(self, request, context):
         """Missing associated documentation comment in .proto file."""
@@ -341,7 +349,8 @@ def add_AppInstMetricsApiServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AppInstMetricsApi:
-    """Missing associated documentation comment in .proto file."""
+    """A placeholder: streams nothing.
+    """
 
     @staticmethod
     def ShowAppInstMetrics(request,

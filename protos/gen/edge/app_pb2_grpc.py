@@ -27,7 +27,8 @@ if _version_not_supported:
 
 
 class AppApiStub:
-    """Missing associated documentation comment in .proto file."""
+    """Plain records. Instances that exist are not touched when an app changes.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -58,7 +59,8 @@ class AppApiStub:
 
 
 class AppApiServicer:
-    """Missing associated documentation comment in .proto file."""
+    """Plain records. Instances that exist are not touched when an app changes.
+    """
 
     def CreateApp(self, request, context):
         """Missing associated documentation comment in .proto file."""
@@ -116,7 +118,8 @@ def add_AppApiServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AppApi:
-    """Missing associated documentation comment in .proto file."""
+    """Plain records. Instances that exist are not touched when an app changes.
+    """
 
     @staticmethod
     def CreateApp(request,

@@ -27,7 +27,8 @@ if _version_not_supported:
 
 
 class CloudletApiStub:
-    """Missing associated documentation comment in .proto file."""
+    """Changes stream their progress. Creating a cloudlet asks no CRM and reports none.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -58,7 +59,8 @@ class CloudletApiStub:
 
 
 class CloudletApiServicer:
-    """Missing associated documentation comment in .proto file."""
+    """Changes stream their progress. Creating a cloudlet asks no CRM and reports none.
+    """
 
     def CreateCloudlet(self, request, context):
         """Missing associated documentation comment in .proto file."""
@@ -116,7 +118,8 @@ def add_CloudletApiServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class CloudletApi:
-    """Missing associated documentation comment in .proto file."""
+    """Changes stream their progress. Creating a cloudlet asks no CRM and reports none.
+    """
 
     @staticmethod
     def CreateCloudlet(request,
@@ -228,7 +231,8 @@ class CloudletApi:
 
 
 class CloudletInfoApiStub:
-    """Missing associated documentation comment in .proto file."""
+    """What the CRM of a cloudlet last reported, or what a test put in its place.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -254,7 +258,8 @@ class CloudletInfoApiStub:
 
 
 class CloudletInfoApiServicer:
-    """Missing associated documentation comment in .proto file."""
+    """What the CRM of a cloudlet last reported, or what a test put in its place.
+    """
 
     def ShowCloudletInfo(self, request, context):
         """Missing associated documentation comment in .proto file."""
@@ -263,13 +268,15 @@ class CloudletInfoApiServicer:
         raise NotImplementedError('Method not implemented!')
 
     def InjectCloudletInfo(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """A test aid. Of what exists, only what `fields` names is changed.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def EvictCloudletInfo(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """A test aid.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -301,7 +308,8 @@ def add_CloudletInfoApiServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class CloudletInfoApi:
-    """Missing associated documentation comment in .proto file."""
+    """What the CRM of a cloudlet last reported, or what a test put in its place.
+    """
 
     @staticmethod
     def ShowCloudletInfo(request,
@@ -386,7 +394,8 @@ class CloudletInfoApi:
 
 
 class CloudletMetricsApiStub:
-    """Missing associated documentation comment in .proto file."""
+    """A placeholder: streams nothing.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -402,7 +411,8 @@ class CloudletMetricsApiStub:
 
 
 class CloudletMetricsApiServicer:
-    """Missing associated documentation comment in .proto file."""
+    """A placeholder: streams nothing.
+    """
 
     def ShowCloudletMetrics(self, request, context):
         """Missing associated documentation comment in .proto file."""
@@ -427,7 +437,8 @@ def add_CloudletMetricsApiServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class CloudletMetricsApi:
-    """Missing associated documentation comment in .proto file."""
+    """A placeholder: streams nothing.
+    """
 
     @staticmethod
     def ShowCloudletMetrics(request,

@@ -27,7 +27,8 @@ if _version_not_supported:
 
 
 class ClusterApiStub:
-    """Missing associated documentation comment in .proto file."""
+    """Plain records: optional templates for cluster instances. UpdateCluster is not supported.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -58,7 +59,8 @@ class ClusterApiStub:
 
 
 class ClusterApiServicer:
-    """Missing associated documentation comment in .proto file."""
+    """Plain records: optional templates for cluster instances. UpdateCluster is not supported.
+    """
 
     def CreateCluster(self, request, context):
         """Missing associated documentation comment in .proto file."""
@@ -116,7 +118,8 @@ def add_ClusterApiServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ClusterApi:
-    """Missing associated documentation comment in .proto file."""
+    """Plain records: optional templates for cluster instances. UpdateCluster is not supported.
+    """
 
     @staticmethod
     def CreateCluster(request,

@@ -27,7 +27,8 @@ if _version_not_supported:
 
 
 class ClusterInstApiStub:
-    """Missing associated documentation comment in .proto file."""
+    """Changes stream their progress and go on when the caller hangs up.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -58,7 +59,8 @@ class ClusterInstApiStub:
 
 
 class ClusterInstApiServicer:
-    """Missing associated documentation comment in .proto file."""
+    """Changes stream their progress and go on when the caller hangs up.
+    """
 
     def CreateClusterInst(self, request, context):
         """Missing associated documentation comment in .proto file."""
@@ -116,7 +118,8 @@ def add_ClusterInstApiServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ClusterInstApi:
-    """Missing associated documentation comment in .proto file."""
+    """Changes stream their progress and go on when the caller hangs up.
+    """
 
     @staticmethod
     def CreateClusterInst(request,
@@ -228,7 +231,8 @@ class ClusterInstApi:
 
 
 class ClusterInstInfoApiStub:
-    """Missing associated documentation comment in .proto file."""
+    """What CRMs last reported.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -244,7 +248,8 @@ class ClusterInstInfoApiStub:
 
 
 class ClusterInstInfoApiServicer:
-    """Missing associated documentation comment in .proto file."""
+    """What CRMs last reported.
+    """
 
     def ShowClusterInstInfo(self, request, context):
         """Missing associated documentation comment in .proto file."""
@@ -269,7 +274,8 @@ def add_ClusterInstInfoApiServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ClusterInstInfoApi:
-    """Missing associated documentation comment in .proto file."""
+    """What CRMs last reported.
+    """
 
     @staticmethod
     def ShowClusterInstInfo(request,

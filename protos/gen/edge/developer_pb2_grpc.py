@@ -27,7 +27,8 @@ if _version_not_supported:
 
 
 class DeveloperApiStub:
-    """Missing associated documentation comment in .proto file."""
+    """Plain records. `fields` of an update names what to change, by dotted field numbers.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -58,7 +59,8 @@ class DeveloperApiStub:
 
 
 class DeveloperApiServicer:
-    """Missing associated documentation comment in .proto file."""
+    """Plain records. `fields` of an update names what to change, by dotted field numbers.
+    """
 
     def CreateDeveloper(self, request, context):
         """Missing associated documentation comment in .proto file."""
@@ -116,7 +118,8 @@ def add_DeveloperApiServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class DeveloperApi:
-    """Missing associated documentation comment in .proto file."""
+    """Plain records. `fields` of an update names what to change, by dotted field numbers.
+    """
 
     @staticmethod
     def CreateDeveloper(request,

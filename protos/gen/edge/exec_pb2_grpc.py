@@ -56,7 +56,8 @@ class ExecApiServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SendLocalRequest(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """From controller to controller: asks the one that the CRM is connected to.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

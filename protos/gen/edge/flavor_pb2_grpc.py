@@ -27,7 +27,8 @@ if _version_not_supported:
 
 
 class FlavorApiStub:
-    """Missing associated documentation comment in .proto file."""
+    """Plain records. UpdateFlavor is not supported.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -58,7 +59,8 @@ class FlavorApiStub:
 
 
 class FlavorApiServicer:
-    """Missing associated documentation comment in .proto file."""
+    """Plain records. UpdateFlavor is not supported.
+    """
 
     def CreateFlavor(self, request, context):
         """Missing associated documentation comment in .proto file."""
@@ -116,7 +118,8 @@ def add_FlavorApiServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class FlavorApi:
-    """Missing associated documentation comment in .proto file."""
+    """Plain records. UpdateFlavor is not supported.
+    """
 
     @staticmethod
     def CreateFlavor(request,

@@ -50,13 +50,15 @@ class NodeApiServicer:
     """Missing associated documentation comment in .proto file."""
 
     def ShowNodeLocal(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Only those connected to the controller that is asked.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ShowNode(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Those connected to any controller.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class NotifyApiStub:
-    """Missing associated documentation comment in .proto file."""
+    """Served on a port of its own. It begins with a VERSION notice each way; then both sides are equal.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -42,7 +43,8 @@ class NotifyApiStub:
 
 
 class NotifyApiServicer:
-    """Missing associated documentation comment in .proto file."""
+    """Served on a port of its own. It begins with a VERSION notice each way; then both sides are equal.
+    """
 
     def StreamNotice(self, request_iterator, context):
         """Missing associated documentation comment in .proto file."""
@@ -67,7 +69,8 @@ def add_NotifyApiServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class NotifyApi:
-    """Missing associated documentation comment in .proto file."""
+    """Served on a port of its own. It begins with a VERSION notice each way; then both sides are equal.
+    """
 
     @staticmethod
     def StreamNotice(request_iterator,

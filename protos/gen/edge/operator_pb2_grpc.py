@@ -27,7 +27,8 @@ if _version_not_supported:
 
 
 class OperatorApiStub:
-    """Missing associated documentation comment in .proto file."""
+    """Plain records. The name `developer` is reserved.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -58,7 +59,8 @@ class OperatorApiStub:
 
 
 class OperatorApiServicer:
-    """Missing associated documentation comment in .proto file."""
+    """Plain records. The name `developer` is reserved.
+    """
 
     def CreateOperator(self, request, context):
         """Missing associated documentation comment in .proto file."""
@@ -116,7 +118,8 @@ def add_OperatorApiServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class OperatorApi:
-    """Missing associated documentation comment in .proto file."""
+    """Plain records. The name `developer` is reserved.
+    """
 
     @staticmethod
     def CreateOperator(request,

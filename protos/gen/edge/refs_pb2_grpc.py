@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class CloudletRefsApiStub:
-    """Missing associated documentation comment in .proto file."""
+    """Kept by the controller, never written by callers.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -42,7 +43,8 @@ class CloudletRefsApiStub:
 
 
 class CloudletRefsApiServicer:
-    """Missing associated documentation comment in .proto file."""
+    """Kept by the controller, never written by callers.
+    """
 
     def ShowCloudletRefs(self, request, context):
         """Missing associated documentation comment in .proto file."""
@@ -67,7 +69,8 @@ def add_CloudletRefsApiServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class CloudletRefsApi:
-    """Missing associated documentation comment in .proto file."""
+    """Kept by the controller, never written by callers.
+    """
 
     @staticmethod
     def ShowCloudletRefs(request,
@@ -98,7 +101,8 @@ class CloudletRefsApi:
 
 
 class ClusterRefsApiStub:
-    """Missing associated documentation comment in .proto file."""
+    """Kept by the controller, never written by callers.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -114,7 +118,8 @@ class ClusterRefsApiStub:
 
 
 class ClusterRefsApiServicer:
-    """Missing associated documentation comment in .proto file."""
+    """Kept by the controller, never written by callers.
+    """
 
     def ShowClusterRefs(self, request, context):
         """Missing associated documentation comment in .proto file."""
@@ -139,7 +144,8 @@ def add_ClusterRefsApiServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ClusterRefsApi:
-    """Missing associated documentation comment in .proto file."""
+    """Kept by the controller, never written by callers.
+    """
 
     @staticmethod
     def ShowClusterRefs(request,

@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class ClusterStub:
-    """Missing associated documentation comment in .proto file."""
+    """A change is answered as soon as it is accepted. How it goes on shows in GetCluster.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -92,7 +93,8 @@ class ClusterStub:
 
 
 class ClusterServicer:
-    """Missing associated documentation comment in .proto file."""
+    """A change is answered as soon as it is accepted. How it goes on shows in GetCluster.
+    """
 
     def CreateCluster(self, request, context):
         """Missing associated documentation comment in .proto file."""
@@ -227,7 +229,8 @@ def add_ClusterServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Cluster:
-    """Missing associated documentation comment in .proto file."""
+    """A change is answered as soon as it is accepted. How it goes on shows in GetCluster.
+    """
 
     @staticmethod
     def CreateCluster(request,

@@ -27,7 +27,8 @@ if _version_not_supported:
 
 
 class NodeServiceStub:
-    """Missing associated documentation comment in .proto file."""
+    """What a node tells the scheduler.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -53,22 +54,26 @@ class NodeServiceStub:
 
 
 class NodeServiceServicer:
-    """Missing associated documentation comment in .proto file."""
+    """What a node tells the scheduler.
+    """
 
     def Status(self, request_iterator, context):
-        """Missing associated documentation comment in .proto file."""
+        """The open stream is the node's sign of life; each message renews it.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Register(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Always status OK; failure is told by `code`.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Unregister(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Always status OK; failure is told by `code`.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -100,7 +105,8 @@ def add_NodeServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class NodeService:
-    """Missing associated documentation comment in .proto file."""
+    """What a node tells the scheduler.
+    """
 
     @staticmethod
     def Status(request_iterator,
@@ -185,7 +191,8 @@ class NodeService:
 
 
 class InstanceServiceStub:
-    """Missing associated documentation comment in .proto file."""
+    """What a controller asks of the scheduler.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -216,10 +223,12 @@ class InstanceServiceStub:
 
 
 class InstanceServiceServicer:
-    """Missing associated documentation comment in .proto file."""
+    """What a controller asks of the scheduler.
+    """
 
     def Create(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Follows the instance until it is TERMINATED or FAILED. Hanging up does not stop it.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -274,7 +283,8 @@ def add_InstanceServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class InstanceService:
-    """Missing associated documentation comment in .proto file."""
+    """What a controller asks of the scheduler.
+    """
 
     @staticmethod
     def Create(request,

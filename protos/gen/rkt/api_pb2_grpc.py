@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class PublicAPIStub:
-    """Missing associated documentation comment in .proto file."""
+    """Reads only. Several filters are alternatives; the conditions inside one must all hold.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -72,7 +73,8 @@ class PublicAPIStub:
 
 
 class PublicAPIServicer:
-    """Missing associated documentation comment in .proto file."""
+    """Reads only. Several filters are alternatives; the conditions inside one must all hold.
+    """
 
     def GetInfo(self, request, context):
         """Missing associated documentation comment in .proto file."""
@@ -87,7 +89,8 @@ class PublicAPIServicer:
         raise NotImplementedError('Method not implemented!')
 
     def InspectPod(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """The pod with its manifest. The beginning of its id is enough if no other pod shares it.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -99,13 +102,15 @@ class PublicAPIServicer:
         raise NotImplementedError('Method not implemented!')
 
     def InspectImage(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """The image with its manifest.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListenEvents(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Without `since_time` only what happens from now on. An empty message keeps the stream alive.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -163,7 +168,8 @@ def add_PublicAPIServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class PublicAPI:
-    """Missing associated documentation comment in .proto file."""
+    """Reads only. Several filters are alternatives; the conditions inside one must all hold.
+    """
 
     @staticmethod
     def GetInfo(request,

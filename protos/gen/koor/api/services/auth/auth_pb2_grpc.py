@@ -55,7 +55,8 @@ class AuthServiceServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Login(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Needs no token, as CheckToken. All other calls do.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -67,7 +68,8 @@ class AuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CheckToken(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """A bad token is an answer, not an error.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

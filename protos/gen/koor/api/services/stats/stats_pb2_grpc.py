@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class StatsServiceStub:
-    """Missing associated documentation comment in .proto file."""
+    """Answers from what was last observed. Requests name no cluster: metadata does.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -62,7 +63,8 @@ class StatsServiceStub:
 
 
 class StatsServiceServicer:
-    """Missing associated documentation comment in .proto file."""
+    """Answers from what was last observed. Requests name no cluster: metadata does.
+    """
 
     def GetClusterStats(self, request, context):
         """Missing associated documentation comment in .proto file."""
@@ -131,7 +133,8 @@ def add_StatsServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class StatsService:
-    """Missing associated documentation comment in .proto file."""
+    """Answers from what was last observed. Requests name no cluster: metadata does.
+    """
 
     @staticmethod
     def GetClusterStats(request,

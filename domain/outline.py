@@ -1,0 +1,158 @@
+"""The steps an operation will take, known before the first is taken, and how far along it is.
+
+An outline is a list of legs walked one after the other; the lanes of a leg are walked side by
+side. It is what progress is measured against; a test holds it to what the workflows really do."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from domain.cluster import ClusterPlan
+from domain.frozen import Frozen
+from domain.machine import Slot
+from domain.operation import Kind, Step, StepKey, StepState
+
+
+class Lane(Frozen):
+    """Steps taken one after the other."""
+
+    steps: tuple[StepKey, ...]
+
+
+class Leg(Frozen):
+    """Lanes walked side by side."""
+
+    lanes: tuple[Lane, ...]
+
+
+class Progress(Frozen):
+    """How far an operation has come."""
+
+    percent: int
+    eta: timedelta | None
+    """None when there is nothing to learn from yet, or nothing left to do."""
+
+
+USUALLY: dict[str, float] = {
+    "endpoints.ensure": 2,
+    "endpoints.remove": 2,
+    "machines.allocate": 5,
+    "machines.deploy": 5,
+    "machines.wait_deployed": 600,
+    "machines.release": 5,
+    "machines.wait_released": 120,
+    "machines.sweep": 10,
+    "kubeadm.reach": 120,
+    "kubeadm.preflight": 10,
+    "kubeadm.initialise": 120,
+    "kubeadm.join": 60,
+    "kubernetes.wait_api": 20,
+    "kubernetes.install_network": 5,
+    "kubernetes.wait_node": 30,
+    "kubernetes.label": 2,
+}
+"""Seconds on real metal, to weigh steps by until there are runs to learn from."""
+
+METAL = (
+    "machines.allocate",
+    "machines.deploy",
+    "machines.wait_deployed",
+    "kubeadm.reach",
+    "kubeadm.preflight",
+)
+"""From a name to a host that can become a node."""
+
+SETTLED = ("kubernetes.wait_node", "kubernetes.label")
+"""From joined to a node that takes work."""
+
+
+def outline(kind: Kind, plan: ClusterPlan) -> tuple[Leg, ...]:
+    """The steps this kind of operation takes when nothing goes wrong."""
+    return OUTLINES[kind](plan)
+
+
+def _create(plan: ClusterPlan) -> tuple[Leg, ...]:
+    first, *others = plan.control_plane
+    lead = (
+        *_lane(plan.endpoint, "endpoints.ensure", turn=2).steps,
+        *_lane(first.name, "kubeadm.initialise").steps,
+        *_lane(plan.name, "kubernetes.wait_api", "kubernetes.install_network").steps,
+        *_lane(first.name, *SETTLED).steps,
+    )
+    legs = [
+        Leg(lanes=(_lane(plan.endpoint, "endpoints.ensure"),)),
+        Leg(lanes=tuple(_lane(slot.name, *METAL) for slot in plan.slots)),
+        Leg(lanes=(Lane(steps=lead),)),
+    ]
+    for turn, slot in enumerate(others, start=3):
+        name = _lane(plan.endpoint, "endpoints.ensure", turn=turn)
+        steps = _lane(slot.name, "kubeadm.join", *SETTLED).steps + name.steps
+        legs.append(Leg(lanes=(Lane(steps=steps),)))
+    if plan.workers:
+        legs.append(Leg(lanes=_lanes(plan.workers, "kubeadm.join", *SETTLED)))
+    return tuple(legs)
+
+
+def _delete(plan: ClusterPlan) -> tuple[Leg, ...]:
+    return (
+        Leg(lanes=_lanes(plan.slots, "machines.release", "machines.wait_released")),
+        Leg(lanes=(_lane(plan.name, "machines.sweep"),)),
+        Leg(lanes=(_lane(plan.endpoint, "endpoints.remove"),)),
+    )
+
+
+OUTLINES = {Kind.CREATE_CLUSTER: _create, Kind.DELETE_CLUSTER: _delete}
+
+
+def _lane(subject: str, *verbs: str, turn: int = 1) -> Lane:
+    return Lane(steps=tuple(StepKey(verb=verb, subject=subject, turn=turn) for verb in verbs))
+
+
+def _lanes(slots: Iterable[Slot], *verbs: str) -> tuple[Lane, ...]:
+    return tuple(_lane(slot.name, *verbs) for slot in slots)
+
+
+def keys(legs: Iterable[Leg]) -> list[StepKey]:
+    """Every step of an outline, in the order in which people are shown them."""
+    return [key for leg in legs for lane in leg.lanes for key in lane.steps]
+
+
+def told(legs: tuple[Leg, ...], seen: Iterable[Step]) -> list[Step]:
+    """The steps seen, in the outline's order, with what is still to come; what the outline did
+    not foresee (another machine, an undo) comes last, in the order in which it began."""
+    by_key = {step.key: step for step in seen}
+    foreseen = [
+        by_key.pop(key, Step(key=key, state=StepState.PENDING)) for key in keys(legs)
+    ]
+    return foreseen + list(by_key.values())
+
+
+def progress(
+    legs: tuple[Leg, ...], seen: Iterable[Step], learnt: Mapping[str, float], now: datetime
+) -> Progress:
+    """Percent and time left, by what the same steps usually take (`learnt`, seconds per verb).
+
+    Percent stays below 100 while anything is left. A step that takes longer than usual counts as
+    nearly done, so that the estimate never waits for time that has passed."""
+    by_key = {step.key: step for step in seen}
+
+    def usual(key: StepKey) -> float:
+        return max(learnt.get(key.verb, USUALLY.get(key.verb, 10.0)), 0.001)
+
+    def left(key: StepKey) -> float:
+        step = by_key.get(key)
+        if step is None or step.started is None:
+            return usual(key)
+        if step.state is StepState.DONE:
+            return 0.0
+        passed = (now - step.started).total_seconds()
+        return max(usual(key) - passed, 0.05 * usual(key))
+
+    everything = keys(legs)
+    whole = sum(map(usual, everything))
+    share = 1 - sum(map(left, everything)) / whole if whole else 0.0
+    seconds = sum(max(sum(map(left, lane.steps)) for lane in leg.lanes) for leg in legs)
+    known = any(key.verb in learnt for key in everything)
+    return Progress(
+        percent=min(99, max(0, int(100 * share))),
+        eta=timedelta(seconds=seconds) if known and seconds else None,
+    )

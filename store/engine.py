@@ -1,0 +1,149 @@
+"""One database under all stores, SQLite or PostgreSQL, and what a transaction promises on it.
+
+SQLite runs in WAL mode and takes its write lock at the start of a transaction (BEGIN IMMEDIATE),
+so a transaction that has begun can only fail by its own doing. PostgreSQL runs READ COMMITTED:
+each writing method first locks the row that decides (the operation, the cluster), and unique
+indexes decide between two that create the same thing. Either way the loser's method is run again
+and sees the winner's row, which is safe, since a method does nothing but this one transaction."""
+
+import asyncio
+import functools
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, nullcontext
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from sqlalchemy import event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+
+from domain.errors import Unavailable
+
+TRIES = 8
+"""How often a colliding transaction is run before its error is the caller's."""
+
+FIRST_PAUSE_SECONDS = 0.005
+BUSY_TIMEOUT_MS = 10_000
+"""How long SQLite waits for another process's write before it says that the file is busy."""
+
+COLLISIONS = frozenset({"40001", "40P01", "55P03"})
+"""PostgreSQL: serialisation failure, deadlock, lock not available."""
+
+
+class Database:
+    """A database by its URL: `sqlite+aiosqlite:///path` or `postgresql+asyncpg://…`."""
+
+    def __init__(self, url: str, *, connections: int = 8) -> None:
+        self.url = make_url(url)
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        options: dict[str, Any] = {"pool_size": connections, "max_overflow": 0, "pool_timeout": 10}
+        if not self.is_sqlite:
+            options["pool_pre_ping"] = True
+        self.engine = create_async_engine(self.url, **options)
+        # One writer of this process at a time: SQLite's own waiting polls, a lock is handed over.
+        self._writing = asyncio.Lock() if self.is_sqlite else None
+        if self.is_sqlite:
+            event.listen(self.engine.sync_engine, "connect", _prepare_sqlite)
+            event.listen(self.engine.sync_engine, "begin", _begin_sqlite)
+
+    @asynccontextmanager
+    async def session(self, *, writes: bool) -> AsyncIterator[AsyncSession]:
+        """A transaction that commits if the block ends well."""
+        async with self._writing if writes and self._writing else nullcontext():
+            engine = self.engine.execution_options(writes=writes)
+            async with AsyncSession(engine, expire_on_commit=False) as session, session.begin():
+                yield session
+
+    async def close(self) -> None:
+        await self.engine.dispose()
+
+
+def _prepare_sqlite(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # we say BEGIN ourselves
+    cursor = connection.cursor()
+    for pragma in (
+        "journal_mode=wal",
+        "synchronous=normal",
+        "foreign_keys=on",
+        f"busy_timeout={BUSY_TIMEOUT_MS}",
+    ):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Any) -> None:
+    writes = connection.get_execution_options().get("writes", True)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+class Store:
+    """The part all stores share: a database to ask."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+
+AnyStore = TypeVar("AnyStore", bound=Store)
+Args = ParamSpec("Args")
+Answer = TypeVar("Answer")
+
+_Method = Callable[Concatenate[AnyStore, AsyncSession, Args], Awaitable[Answer]]
+_Bound = Callable[Concatenate[AnyStore, Args], Awaitable[Answer]]
+
+
+def transaction(method: _Method[AnyStore, Args, Answer]) -> _Bound[AnyStore, Args, Answer]:
+    """Run a method as one writing transaction; run it again when two callers collided."""
+    return _run(method, writes=True)
+
+
+def reading(method: _Method[AnyStore, Args, Answer]) -> _Bound[AnyStore, Args, Answer]:
+    """Run a method as one reading transaction: it sees one state of the rows and waits for
+    nobody's write."""
+    return _run(method, writes=False)
+
+
+def _run(
+    method: _Method[AnyStore, Args, Answer], *, writes: bool
+) -> _Bound[AnyStore, Args, Answer]:
+    @functools.wraps(method)
+    async def run(self: AnyStore, /, *args: Args.args, **kwargs: Args.kwargs) -> Answer:
+        for attempt in range(1, TRIES + 1):
+            try:
+                async with self._database.session(writes=writes) as session:
+                    return await method(self, session, *args, **kwargs)
+            except DBAPIError as error:
+                if not _collided(error):
+                    raise _translated(error) from error
+                if attempt == TRIES:
+                    raise
+            except (OSError, PoolTimeout) as error:
+                raise _away(error) from error
+            pause = FIRST_PAUSE_SECONDS * 2**attempt
+            await asyncio.sleep(random.uniform(pause / 2, pause))  # noqa: S311 (jitter, no secret)
+        raise AssertionError("the last attempt returns or raises")
+
+    return run
+
+
+def _collided(error: DBAPIError) -> bool:
+    if isinstance(error, IntegrityError):
+        return True
+    if getattr(error.orig, "sqlstate", None) in COLLISIONS:
+        return True
+    return isinstance(error, OperationalError) and "database is locked" in str(error.orig)
+
+
+def _translated(error: DBAPIError) -> Exception:
+    """A database that is away is Unavailable; a statement that is wrong is a bug and stays one."""
+    gone = isinstance(error, OperationalError | InterfaceError) or error.connection_invalidated
+    return _away(error) if gone else error
+
+
+def _away(error: Exception) -> Unavailable:
+    return Unavailable(
+        f"the database did not answer: {type(error).__name__}",
+        reason="DATABASE_UNAVAILABLE",
+        do="try again with the same request id; if it goes on, look at the database",
+    )
