@@ -6,6 +6,14 @@ from domain.frozen import Frozen
 from domain.releases import Release
 
 
+class Sighting(StrEnum):
+    """What a pair of hands reports of the step it carries out."""
+
+    BEGAN = "began"
+    ENDED = "ended"
+    STUMBLED = "stumbled"
+
+
 class Role(StrEnum):
     CONTROL_PLANE = "control-plane"
     WORKER = "worker"
@@ -94,3 +102,28 @@ class SlotState(Frozen):
     status: str = ""
     kubelet: str = ""
     """The version the node's kubelet reports, without a v. Empty until it has joined."""
+
+
+FILLED: dict[tuple[str, Sighting], SlotPhase] = {
+    ("machines.allocate", Sighting.ENDED): SlotPhase.ALLOCATED,
+    ("machines.deploy", Sighting.ENDED): SlotPhase.DEPLOYING,
+    ("machines.wait_deployed", Sighting.ENDED): SlotPhase.DEPLOYED,
+    ("kubeadm.initialise", Sighting.ENDED): SlotPhase.JOINED,
+    ("kubeadm.join", Sighting.ENDED): SlotPhase.JOINED,
+    ("kubernetes.wait_node", Sighting.ENDED): SlotPhase.HEALTHY,
+    ("machines.release", Sighting.BEGAN): SlotPhase.RELEASING,
+    ("machines.release", Sighting.ENDED): SlotPhase.RELEASED,
+}
+"""What a step seen says about the slot it was done to. Other sightings say nothing new."""
+
+DISAPPOINTING = frozenset(
+    {"machines.deploy", "machines.wait_deployed", "kubeadm.reach", "kubeadm.preflight"}
+)
+"""Steps whose final stumble means that the machine, not the plan, is at fault."""
+
+
+def filled(now: SlotPhase, verb: str, sighting: Sighting, *, final: bool) -> SlotPhase:
+    """The phase of a slot after a step was seen. An undo's release counts like any other."""
+    if sighting is Sighting.STUMBLED and final and verb in DISAPPOINTING:
+        return SlotPhase.FAILED
+    return FILLED.get((verb, sighting), now)

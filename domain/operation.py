@@ -7,7 +7,7 @@ from typing import NewType
 from domain.cluster import Phase
 from domain.errors import DomainError, Failure
 from domain.frozen import Frozen
-from domain.machine import Machine
+from domain.machine import Machine, Sighting
 
 OperationId = NewType("OperationId", str)
 
@@ -118,14 +118,6 @@ class Step(Frozen):
     note: str = ""
 
 
-class Sighting(StrEnum):
-    """What a pair of hands reports of the step it carries out."""
-
-    BEGAN = "began"
-    ENDED = "ended"
-    STUMBLED = "stumbled"
-
-
 class Mark(Frozen):
     """One sighting of one attempt at one step, written down before the hand goes on."""
 
@@ -134,8 +126,12 @@ class Mark(Frozen):
     attempt: int
     sighting: Sighting
     note: str = ""
+    final: bool = False
+    """Whether a stumble was the last: it will not be tried again."""
     learnt: Machine | None = None
     """What the step found out about the machine in its slot."""
+    status: str = ""
+    """MAAS's word for the machine, where a stumble told it."""
     kubelet: str = ""
 
 
@@ -153,6 +149,19 @@ class Event(Frozen):
     last: bool = False
 
 
+class Brief(Frozen):
+    """What a workflow is told when it takes its operation up."""
+
+    kind: Kind
+    plan: str
+    """JSON, of the kind's own plan."""
+    over: bool = False
+    """It has ended already, or another took its place before it began: there is nothing to do."""
+    cancelled_by: str = ""
+    """Who called it off before it began."""
+    supersedes: OperationId | None = None
+
+
 class Reached(Frozen):
     """Where a workflow has brought its operation: the one message with which it books progress."""
 
@@ -161,6 +170,8 @@ class Reached(Frozen):
     """What the cluster is now. None: as it was."""
     stage: Stage | None = None
     """Set on the last booking only."""
+    published: bool = False
+    """The API has answered through its endpoint: the kubeconfig may be given out."""
     note: str = ""
     failure: Failure | None = None
 

@@ -38,8 +38,7 @@ USUALLY: dict[str, float] = {
     "machines.allocate": 5,
     "machines.deploy": 5,
     "machines.wait_deployed": 600,
-    "machines.release": 5,
-    "machines.wait_released": 120,
+    "machines.release": 120,
     "machines.sweep": 10,
     "kubeadm.reach": 120,
     "kubeadm.preflight": 10,
@@ -94,7 +93,7 @@ def _create(plan: ClusterPlan) -> tuple[Leg, ...]:
 
 def _delete(plan: ClusterPlan) -> tuple[Leg, ...]:
     return (
-        Leg(lanes=_lanes(plan.slots, "machines.release", "machines.wait_released")),
+        Leg(lanes=_lanes(plan.slots, "machines.release")),
         Leg(lanes=(_lane(plan.name, "machines.sweep"),)),
         Leg(lanes=(_lane(plan.endpoint, "endpoints.remove"),)),
     )
@@ -120,9 +119,7 @@ def told(legs: tuple[Leg, ...], seen: Iterable[Step]) -> list[Step]:
     """The steps seen, in the outline's order, with what is still to come; what the outline did
     not foresee (another machine, an undo) comes last, in the order in which it began."""
     by_key = {step.key: step for step in seen}
-    foreseen = [
-        by_key.pop(key, Step(key=key, state=StepState.PENDING)) for key in keys(legs)
-    ]
+    foreseen = [by_key.pop(key, Step(key=key, state=StepState.PENDING)) for key in keys(legs)]
     return foreseen + list(by_key.values())
 
 

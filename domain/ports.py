@@ -31,6 +31,8 @@ class Node(Frozen):
 
     slot: Slot
     endpoint: str
+    addresses: tuple[str, ...] = ()
+    """Where the endpoint leads, for those who cannot ask for its name; tried in this order."""
 
 
 class ClusterMark(Frozen):

@@ -8,6 +8,7 @@ import ipaddress
 import json
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -91,10 +92,11 @@ def kubeconfig(server_url: str, issuer_certificate: str, user: str, pair: Pair) 
     return json.dumps(config, indent=2) + "\n"
 
 
-def _leaf(issuer: Pair, subject: x509.Name, purpose: x509.ObjectIdentifier, alternatives: Iterable[str]) -> Pair:
+def _leaf(
+    issuer: Pair, subject: x509.Name, purpose: x509.ObjectIdentifier, alternatives: Iterable[str]
+) -> Pair:
     above = x509.load_pem_x509_certificate(issuer.certificate.encode())
-    signer = load_pem_private_key(issuer.key.encode(), None)
-    assert isinstance(signer, ec.EllipticCurvePrivateKey)
+    signer = cast(ec.EllipticCurvePrivateKey, load_pem_private_key(issuer.key.encode(), None))
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _builder(subject, above.subject, key.public_key(), _LEAF_LIFE)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), True)

@@ -1,12 +1,9 @@
 """The tables. Rows never leave this room: every store method answers in the domain's words."""
 
 from datetime import UTC, datetime
-from typing import Any
 
-from sqlalchemy import ForeignKey, Index, Integer, LargeBinary, MetaData, String, Text, TypeDecorator
-from sqlalchemy import DateTime as SqlDateTime
-from sqlalchemy import Engine as Engine
-from sqlalchemy.engine import Dialect
+from sqlalchemy import DateTime, Dialect, Index, LargeBinary, MetaData, String, Text, TypeDecorator
+from sqlalchemy import text as sql
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 NAMES = {
@@ -20,35 +17,199 @@ NAMES = {
 class Moment(TypeDecorator[datetime]):
     """A point in time, in UTC. SQLite forgets the zone; it is put back on reading."""
 
-    impl = SqlDateTime(timezone=True)
+    impl = DateTime(timezone=True)
     cache_ok = True
 
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+    def process_result_value(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
         return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
 
 
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+ID = String(36)
+NAME = String(63)
+WORD = String(32)
+
+
 class Row(DeclarativeBase):
+    """One row of one table."""
+
     metadata = MetaData(naming_convention=NAMES)
-    type_annotation_map = {datetime: Moment, str: Text}  # noqa: RUF012 (SQLAlchemy's own name)
+    type_annotation_map = {datetime: Moment, str: Text}  # noqa: RUF012 (the library's own name)
+
+
+def _only_one(name: str, *columns: str, where: str) -> Index:
+    """A unique index over the rows for which `where` holds."""
+    return Index(name, *columns, unique=True, sqlite_where=sql(where), postgresql_where=sql(where))
 
 
 class ClusterRow(Row):
-    """A cluster, deleted ones included: their names are free again, their history is not lost."""
+    """A cluster. A deleted one stays as a record; its name is free again."""
 
     __tablename__ = "clusters"
     __table_args__ = (
-        Index("uq_clusters_name_living", "tenant", "name", unique=True,
-              sqlite_where=Text("phase != 'gone'"), postgresql_where=Text("phase != 'gone'")),
+        _only_one("uq_clusters_living_name", "tenant", "name", where="phase <> 'gone'"),
     )
 
-    uid: Mapped[str] = mapped_column(String(36), primary_key=True)
-    tenant: Mapped[str] = mapped_column(String(63))
-    name: Mapped[str] = mapped_column(String(63))
-    phase: Mapped[str] = mapped_column(String(16))
+    uid: Mapped[str] = mapped_column(ID, primary_key=True)
+    tenant: Mapped[str] = mapped_column(NAME)
+    name: Mapped[str] = mapped_column(NAME)
+    phase: Mapped[str] = mapped_column(WORD)
     message: Mapped[str]
-    version: Mapped[str] = mapped_column(String(32))
+    version: Mapped[str] = mapped_column(WORD)
     endpoint: Mapped[str]
     published: Mapped[bool]
-    operation: Mapped[str] = mapped_column(String(36))
+    operation: Mapped[str] = mapped_column(ID)
     created: Mapped[datetime]
     changed: Mapped[datetime]
+
+
+class PoolRow(Row):
+    """A pool of workers and how many of them are wanted."""
+
+    __tablename__ = "pools"
+
+    cluster: Mapped[str] = mapped_column(ID, primary_key=True)
+    name: Mapped[str] = mapped_column(NAME, primary_key=True)
+    ordinal: Mapped[int]
+    wanted: Mapped[int]
+    instance_type: Mapped[str]
+    labels: Mapped[str]
+    """JSON."""
+
+
+class SlotRow(Row):
+    """A place for a machine, and what fills it. The table of machines we have anything to do
+    with: whatever MAAS says is ours and stands in no row here is a leak."""
+
+    __tablename__ = "slots"
+
+    cluster: Mapped[str] = mapped_column(ID, primary_key=True)
+    name: Mapped[str] = mapped_column(NAME, primary_key=True)
+    ordinal: Mapped[int]
+    slot: Mapped[str]
+    """JSON of the domain's Slot: what was planned never changes."""
+    phase: Mapped[str] = mapped_column(WORD)
+    system_id: Mapped[str]
+    hostname: Mapped[str]
+    address: Mapped[str]
+    status: Mapped[str]
+    kubelet: Mapped[str]
+    changed: Mapped[datetime]
+
+
+class OperationRow(Row):
+    """One accepted change. At most one that is active stands for each subject."""
+
+    __tablename__ = "operations"
+    __table_args__ = (
+        _only_one(
+            "uq_operations_active_subject",
+            "tenant",
+            "subject",
+            where="stage IN ('requested', 'running')",
+        ),
+        Index("ix_operations_created_id", "created", "id"),
+        Index("ix_operations_stage_ended", "stage", "ended"),
+    )
+
+    id: Mapped[str] = mapped_column(ID, primary_key=True)
+    tenant: Mapped[str] = mapped_column(NAME)
+    kind: Mapped[str] = mapped_column(WORD)
+    subject: Mapped[str]
+    cluster: Mapped[str] = mapped_column(ID)
+    plan: Mapped[str]
+    """JSON, frozen when the operation was accepted."""
+    stage: Mapped[str] = mapped_column(WORD)
+    requester: Mapped[str]
+    request_id: Mapped[str]
+    created: Mapped[datetime]
+    started: Mapped[datetime | None]
+    heard: Mapped[datetime]
+    """When anything was last written for it: the sweep looks at what has been silent."""
+    ended: Mapped[datetime | None]
+    cancel_requested: Mapped[bool]
+    cancelled_by: Mapped[str]
+    supersedes: Mapped[str] = mapped_column(ID)
+    waiting_on: Mapped[str]
+    failure: Mapped[str]
+    """JSON, or empty."""
+    steps: Mapped[int]
+    steps_done: Mapped[int]
+    events: Mapped[int]
+    """The number of the last journal line."""
+
+
+class StepRow(Row):
+    """A step as it was last seen."""
+
+    __tablename__ = "steps"
+    __table_args__ = (Index("ix_steps_verb_ended", "verb", "ended"),)
+
+    operation: Mapped[str] = mapped_column(ID, primary_key=True)
+    key: Mapped[str] = mapped_column(String(255), primary_key=True)
+    verb: Mapped[str] = mapped_column(String(63))
+    state: Mapped[str] = mapped_column(WORD)
+    started: Mapped[datetime]
+    ended: Mapped[datetime | None]
+    seconds: Mapped[float | None]
+    """How long the attempt took that ended it well."""
+    attempts: Mapped[int]
+    note: Mapped[str]
+
+
+class JournalRow(Row):
+    """What happened to an operation, line by line. Never changed, never deleted alone."""
+
+    __tablename__ = "journal"
+
+    operation: Mapped[str] = mapped_column(ID, primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    time: Mapped[datetime]
+    note: Mapped[str]
+    stage: Mapped[str] = mapped_column(WORD)
+    step: Mapped[str]
+    """JSON of the step as it was then, or empty."""
+    failure: Mapped[str]
+    last: Mapped[bool]
+
+
+class AnswerRow(Row):
+    """Which operation a caller's request id led to."""
+
+    __tablename__ = "idempotency"
+    __table_args__ = (Index("ix_idempotency_created", "created"),)
+
+    tenant: Mapped[str] = mapped_column(NAME, primary_key=True)
+    caller: Mapped[str] = mapped_column(String(255), primary_key=True)
+    method: Mapped[str] = mapped_column(String(255), primary_key=True)
+    key: Mapped[str] = mapped_column(String(255), primary_key=True)
+    digest: Mapped[str] = mapped_column(String(64))
+    operation: Mapped[str] = mapped_column(ID)
+    created: Mapped[datetime]
+
+
+class SecretRow(Row):
+    """A sealed secret."""
+
+    __tablename__ = "secrets"
+
+    reference: Mapped[str] = mapped_column(String(255), primary_key=True)
+    sealed: Mapped[bytes] = mapped_column(LargeBinary)
+    sealed_with: Mapped[str] = mapped_column(WORD)
+    """Which key, by its name."""
+    changed: Mapped[datetime]
+
+
+class StockRow(Row):
+    """What the machine pool held when it was last asked. One row."""
+
+    __tablename__ = "stock"
+
+    pool: Mapped[str] = mapped_column(NAME, primary_key=True)
+    machines: Mapped[int]
+    tagged: Mapped[str]
+    """JSON: machines by tag."""
+    seen: Mapped[datetime]

@@ -1,0 +1,234 @@
+"""One call of the command: what every command takes, the channel, deadlines, and what to say when
+it goes wrong."""
+
+import functools
+import inspect
+import json
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, Self, TypeVar
+
+import typer
+
+from cli.complaints import Code, Complaint, explained
+from cli.printing import Format, Page
+
+if TYPE_CHECKING:
+    import grpc.aio
+
+Given = ParamSpec("Given")
+Request = TypeVar("Request")
+Reply = TypeVar("Reply")
+
+ADDRESS = "127.0.0.1:9020"
+HTTP = "http://127.0.0.1:8282"
+
+READ_SECONDS = 15.0
+CHANGE_SECONDS = 30.0
+"""How long a call may take. What it starts may take longer: that is an operation."""
+
+PANEL = "Everywhere"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What may be said before or after any command. After it wins."""
+
+    address: Annotated[
+        str | None,
+        typer.Option(
+            "--address",
+            metavar="HOST:PORT",
+            help=f"Where the server is (WINDLASS_ADDRESS; else {ADDRESS}).",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http",
+            metavar="URL",
+            help=f"Where its HTTP door is (WINDLASS_HTTP; else {HTTP}).",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    output: Annotated[
+        Format | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="How to answer; json, yaml and name put nothing else on stdout.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    debug: Annotated[
+        bool,
+        typer.Option("--debug", help="Show tracebacks.", rich_help_panel=PANEL),
+    ] = False
+    color: Annotated[
+        bool | None,
+        typer.Option(
+            "--color/--no-color",
+            help="Colour always, or never (NO_COLOR); else on a terminal.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+
+    def over(self, earlier: "Terms | None") -> "Terms":
+        """These terms, and where they are silent the earlier ones."""
+        if earlier is None:
+            return self
+        silent = {f.name for f in fields(self) if getattr(self, f.name) == f.default}
+        return replace(self, **{name: getattr(earlier, name) for name in silent})
+
+
+class Call:
+    """What a command works with. The channel is opened when first used, closed when it is over."""
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+        self.address = terms.address or os.environ.get("WINDLASS_ADDRESS") or ADDRESS
+        self.http = (terms.http or os.environ.get("WINDLASS_HTTP") or HTTP).rstrip("/")
+        self.page = Page(terms.output or Format.TABLE, terms.color)
+        self.request_id = ""
+        """The key of the change that was asked for, to repeat it safely."""
+        self.connected = True
+        """Whether there was a connection in the end; a call that timed out may never have left."""
+        self._channel: grpc.aio.Channel | None = None
+
+    @property
+    def channel(self) -> "grpc.aio.Channel":
+        if self._channel is None:
+            self._channel = opened(self.address)
+        return self._channel
+
+    async def ask(
+        self,
+        method: "grpc.aio.UnaryUnaryMultiCallable[Request, Reply]",
+        request: Request,
+        *,
+        seconds: float = READ_SECONDS,
+    ) -> Reply:
+        """Ask a question. Asking changes nothing, so gRPC may ask again when a connection breaks."""
+        return await method(request, timeout=seconds)
+
+    async def change(
+        self,
+        method: "grpc.aio.UnaryUnaryMultiCallable[Request, Reply]",
+        request: Request,
+        request_id: str = "",
+    ) -> tuple[Reply, str]:
+        """Ask for a change, always under a key, so that gRPC may repeat it and it happens once.
+        Also returns the id of the operation it started."""
+        if not request_id:
+            import uuid
+
+            request_id = str(uuid.uuid4())
+        self.request_id = request_id
+        call = method(request, timeout=CHANGE_SECONDS, metadata=(("x-request-id", request_id),))
+        reply = await call
+        trailers = {key: str(value) for key, value in await call.trailing_metadata()}
+        return reply, trailers.get("windlass-operation", "").removeprefix("operations/")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._channel is not None:
+            self.connected = self._channel.get_state().name == "READY"
+            await self._channel.close()
+
+
+def opened(address: str) -> "grpc.aio.Channel":
+    """A channel that notices a dead peer within a minute and repeats what found no connection."""
+    import grpc.aio
+
+    retry = {
+        "maxAttempts": 3,
+        "initialBackoff": "0.1s",
+        "maxBackoff": "1s",
+        "backoffMultiplier": 3,
+        "retryableStatusCodes": ["UNAVAILABLE"],
+    }
+    methods = [
+        {"name": [{"service": "cnct.kaas.api.Cluster"}], "retryPolicy": retry},
+        {"name": [{"service": "google.longrunning.Operations"}], "retryPolicy": retry},
+        *(
+            {"name": [{"service": "windlass.v1.Operations", "method": name}], "retryPolicy": retry}
+            for name in ("List", "Get")  # a watch that breaks is taken up where it broke
+        ),
+    ]
+    return grpc.aio.insecure_channel(
+        address,
+        options=[
+            ("grpc.service_config", json.dumps({"methodConfig": methods})),
+            ("grpc.keepalive_time_ms", 40_000),  # the server suffers a ping every 30 s
+            ("grpc.keepalive_timeout_ms", 10_000),
+            ("grpc.http2.max_pings_without_data", 0),
+            ("grpc.min_reconnect_backoff_ms", 5_000),  # also how long connecting may take
+            ("grpc.max_reconnect_backoff_ms", 5_000),
+            ("grpc.enable_http_proxy", 0),  # a site is in one's own network
+        ],
+    )
+
+
+def command(
+    work: Callable[Concatenate[Call, Given], Coroutine[Any, Any, int | None]],
+) -> Callable[..., None]:
+    """Make a coroutine a command: it also takes the terms, and what it raises becomes a complaint.
+
+    It returns its exit code, or None for success."""
+    terms = list(inspect.signature(Terms).parameters.values())
+    own = list(inspect.signature(work).parameters.values())[1:]
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    taken = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own + terms]
+
+    @functools.wraps(work)
+    def run(*, context: typer.Context, **given: Any) -> None:
+        said = Terms(**{parameter.name: given.pop(parameter.name) for parameter in terms})
+        call = Call(said.over(context.obj if isinstance(context.obj, Terms) else None))
+        if code := performed(call, lambda: work(call, **given)):
+            raise typer.Exit(code)
+
+    signature = inspect.Signature([context, *taken])
+    run.__signature__ = signature  # type: ignore[attr-defined]
+    run.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
+    return run
+
+
+def performed(call: Call, work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
+    """Run it to its end, say what went wrong, and return the exit code."""
+    import asyncio
+
+    async def whole() -> int:
+        async with call:
+            return await work() or Code.OK
+
+    try:
+        code = asyncio.run(whole())
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return Code.INTERRUPTED
+    except BrokenPipeError:  # whoever read us has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Code.FAILED
+    except Exception as error:
+        if call.terms.debug:
+            import traceback
+
+            traceback.print_exception(error)
+        complaint = explained(error, call.address, call.request_id, connected=call.connected)
+        complain(call.page, complaint)
+        return complaint.code
+    return code
+
+
+def complain(page: Page, complaint: Complaint) -> None:
+    """Say it on stderr, the word that it is an error in red."""
+    from rich.text import Text
+
+    text = Text(complaint.text())
+    text.stylize("bold red", 0, len("error:"))
+    page.err.print(text)

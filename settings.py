@@ -1,0 +1,199 @@
+"""The settings: one frozen model, read once by a composition root and passed on as arguments.
+
+What is said later wins: the defaults here, then the file (`windlass.toml`, or what
+WINDLASS_FILE names), then the environment (WINDLASS_GRPC_ADDRESS, WINDLASS_SITE__PORT), then flags."""
+
+import os
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+PREFIX = "WINDLASS_"
+
+
+class Part(BaseModel):
+    """Settings that belong together."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Temporal(Part):
+    address: str = Field("127.0.0.1:7233", description="where the Temporal server is")
+    namespace: str = Field("default", description="the Temporal namespace")
+    embedded: bool = Field(True, description="whether `windlass up` runs a dev server itself")
+    ui_port: int = Field(8233, description="where the embedded server's web UI is")
+    queue_prefix: str = Field("", description="put before every task queue's name")
+
+
+class Kaas(Part):
+    domain: str = Field("windlass.test", description="endpoint names are made below this domain")
+    resolve: bool = Field(
+        False, description="whether endpoint names can be resolved here; if not, addresses are used"
+    )
+    api_port: int = Field(6443, description="where API servers listen")
+    ssh_port: int = Field(2222, description="where the SSH servers of deployed machines listen")
+    workers_at_once: int = Field(8, description="workers of one cluster that are built at once")
+    control_planes: tuple[int, ...] = Field((1, 3, 5), description="control-plane sizes allowed")
+    machines_per_pool: int = Field(500, description="the most machines one pool may ask for")
+
+
+class Maas(Part):
+    url: str = Field("http://127.0.0.1:5240/MAAS/", description="the MAAS region")
+    api_key: SecretStr = Field(SecretStr(""), description="consumer:token:secret")
+    api_key_file: Path | None = Field(
+        Path(".windlass/maas.key"), description="read when api_key is empty"
+    )
+    at_once: int = Field(10, description="requests to MAAS at the same time, per process")
+
+    def key(self) -> str:
+        """The API key, from the setting or the file it names."""
+        if self.api_key.get_secret_value():
+            return self.api_key.get_secret_value()
+        if self.api_key_file is None:
+            raise ValueError("neither maas.api_key nor maas.api_key_file is set")
+        return self.api_key_file.read_text().strip()
+
+
+class Pace(Part):
+    deploy: float = Field(4.0, description="seconds a simulated machine takes to deploy")
+    boot: float = Field(0.6, description="from Deployed to an SSH server")
+    cloud_init: float = Field(0.8, description="from the SSH server to a finished first boot")
+    release: float = Field(1.0, description="to give a machine back")
+    initialise: float = Field(3.0, description="kubeadm init")
+    join: float = Field(1.5, description="kubeadm join")
+    node_ready: float = Field(1.0, description="from a joined node to a Ready one")
+    upgrade: float = Field(1.5, description="kubeadm upgrade of one node")
+
+
+class SimulatedSite(Part):
+    embedded: bool = Field(True, description="whether `windlass up` runs a simulated site")
+    host: str = Field("127.0.0.1", description="where the simulated MAAS listens")
+    port: int = Field(5240, description="where the simulated MAAS listens")
+    machines: int = Field(24, description="how many machines it has")
+    network: str = Field("127.41", description="the first half of its machines' addresses")
+    pace: Pace = Pace()
+    faults_file: Path | None = Field(None, description="a JSON list of faults to begin with")
+
+
+class Worker(Part):
+    metrics_port: int = Field(9464, description="Temporal's own metrics of the worker; 0: any")
+    metrics_host: str = Field("127.0.0.1", description="where metrics are served")
+    graceful_seconds: float = Field(
+        30.0, description="what a hand gets to end by itself on SIGTERM"
+    )
+    cached_workflows: int = Field(1000, description="workflows kept in memory")
+    slots: dict[str, int] = Field(
+        {"machines": 200, "endpoints": 20, "kubeadm": 100, "kubernetes": 50, "workflows": 100},
+        description="how many activities (or workflow tasks) of a queue run at once, per process",
+    )
+    deployment: str = Field("windlass", description="the worker deployment's name")
+    build_id: str = Field("", description="its version; empty: unversioned")
+
+
+class Settings(BaseSettings):
+    """Everything that can be set."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        frozen=True,
+        extra="forbid",
+        toml_file=os.environ.get(f"{PREFIX}FILE", "windlass.toml"),
+    )
+
+    state: Path = Field(Path(".windlass"), description="where the embedded parts keep their state")
+    database: str = Field(
+        "sqlite+aiosqlite:///.windlass/windlass.db",
+        description="sqlite+aiosqlite:///PATH or postgresql+asyncpg://USER:PASSWORD@HOST/NAME",
+    )
+    database_connections: int = Field(8, description="connections to the database, per process")
+    key_file: Path = Field(Path(".windlass/seal.key"), description="what secrets are sealed with")
+    grpc_address: str = Field("127.0.0.1:9020", description="where the gRPC API listens")
+    http_address: str = Field("127.0.0.1:8282", description="where the HTTP door listens")
+    request_id_window: timedelta = Field(
+        timedelta(hours=24), description="how long a request id is remembered"
+    )
+    log_format: Literal["json", "text"] = Field("text", description="how log lines are written")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="what is written to the log"
+    )
+    reflection: bool = Field(True, description="whether the API describes itself to grpcurl & co.")
+    temporal: Temporal = Temporal()
+    kaas: Kaas = Kaas()
+    maas: Maas = Maas()
+    site: SimulatedSite = SimulatedSite()
+    worker: Worker = Worker()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+
+class Origin(BaseModel):
+    """One setting, its value and who said so."""
+
+    name: str
+    value: str
+    origin: Literal["default", "file", "environment"]
+    variable: str
+    """The environment variable that would set it."""
+    description: str
+
+
+def origins(settings: Settings) -> list[Origin]:
+    """Every setting with its value and its source. Secrets are not shown."""
+    env: dict[str, Any] = EnvSettingsSource(Settings)()
+    file: dict[str, Any] = TomlConfigSettingsSource(Settings)()
+    found = []
+    for path, value, description in _leaves(settings):
+        origin: Literal["default", "file", "environment"] = "default"
+        if _holds(env, path):
+            origin = "environment"
+        elif _holds(file, path):
+            origin = "file"
+        found.append(
+            Origin(
+                name=".".join(path),
+                value=str(value),
+                origin=origin,
+                variable=PREFIX + "__".join(path).upper(),
+                description=description,
+            )
+        )
+    return found
+
+
+def _leaves(
+    part: BaseModel, above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any, str]]:
+    for name, field in type(part).model_fields.items():
+        value = getattr(part, name)
+        if isinstance(value, Part):
+            yield from _leaves(value, (*above, name))
+        else:
+            yield (*above, name), value, field.description or ""
+
+
+def _holds(given: dict[str, Any], path: tuple[str, ...]) -> bool:
+    for name in path:
+        if not isinstance(given, dict) or name not in given:
+            return False
+        given = given[name]
+    return True

@@ -1,0 +1,357 @@
+"""Clusters, their pools and their slots, and the changes asked for and made to them."""
+
+import json
+import secrets
+from collections.abc import Sequence
+from uuid import uuid4
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sqlalchemy import ColumnElement, delete, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain import naming, ports
+from domain.cluster import (
+    Cluster,
+    ClusterNodes,
+    ClusterOrder,
+    ClusterPlan,
+    Phase,
+    advance,
+    slots_of,
+)
+from domain.errors import AlreadyExists, NotFound
+from domain.frozen import Frozen
+from domain.machine import Role, Slot, SlotPhase, SlotState
+from domain.operation import Ask, Kind, Operation, OperationId, Reached, Stage
+from domain.releases import Release
+from store import journal, operations
+from store.engine import Database, Store, reading, transaction
+from store.gather import Gather
+from store.marks import MESSAGE_LENGTH
+from store.rows import ClusterRow, OperationRow, PoolRow, SecretRow, SlotRow, now
+from store.secrets import Secrets
+from store.stocks import last_seen, refuse_what_never_fits
+
+
+class Building(Frozen):
+    """What is decided for every cluster and not by its order."""
+
+    domain: str
+    """Endpoint names are made below this DNS domain."""
+    workers_at_once: int = 8
+
+
+class Deleted(Frozen):
+    """What asking for a delete led to."""
+
+    operation: Operation
+    superseded: OperationId | None = None
+    """The operation that must be told to stop."""
+
+
+class Clusters(Store):
+    def __init__(self, database: Database, vault: Secrets) -> None:
+        super().__init__(database)
+        self._vault = vault
+        self._gather = Gather[str, Cluster](self._read)
+
+    @transaction
+    async def request_create(
+        self,
+        session: AsyncSession,
+        order: ClusterOrder,
+        release: Release,
+        building: Building,
+        ask: Ask,
+    ) -> Operation:
+        """Cluster, pools, slots with their names, login key, operation, caller's key and first
+        journal line: all of them or none."""
+        if earlier := await operations.answered(session, ask):
+            return operations.as_operation(earlier)
+        if await _living(session, ask.tenant, order.name):
+            raise AlreadyExists(
+                f"cluster {order.name} already exists",
+                subject=order.name,
+                do=f"choose another name, or windlass cluster delete {order.name}",
+            )
+        refuse_what_never_fits(order, await last_seen(session))
+        operation = OperationId(str(uuid4()))
+        private, public = _login_key()
+        plan = _draw(order, release, building, public)
+        _add_rows(session, order, plan, operation, ask.tenant)
+        self._vault.add(session, ports.ssh_key(plan.uid), private)
+        subject = f"cluster/{plan.name}"
+        row = operations.record(session, operation, Kind.CREATE_CLUSTER, subject, plan, ask)
+        return operations.as_operation(row)
+
+    @transaction
+    async def request_delete(self, session: AsyncSession, name: str, ask: Ask) -> Deleted:
+        """Stop the cluster and whatever is being done to it. Asking again while it stops leads
+        to the same operation. The kubeconfig is withdrawn at once."""
+        if earlier := await operations.answered(session, ask):
+            return Deleted(operation=operations.as_operation(earlier))
+        cluster = await _living(session, ask.tenant, name)
+        if cluster is None:
+            raise _unknown(name)
+        # The operation is locked before the cluster, as the marks do, or the two would deadlock.
+        running = await operations.locked(session, cluster.operation)
+        await session.refresh(cluster, with_for_update=True)
+        if cluster.operation != running.id:  # somebody else's delete came first
+            running = await operations.locked(session, cluster.operation)
+        if cluster.phase == Phase.STOPPING and running.ended is None:
+            return Deleted(operation=operations.as_operation(running))
+        superseded = _supersede(session, running)
+        operation = OperationId(str(uuid4()))
+        cluster.phase = advance(name, Phase(cluster.phase), Phase.STOPPING)
+        cluster.message = f"delete: accepted (op {operation})"
+        cluster.published = False
+        cluster.operation = operation
+        cluster.changed = now()
+        await (
+            session.flush()
+        )  # the old operation must let go of the subject before the new holds it
+        row = operations.record(
+            session,
+            operation,
+            Kind.DELETE_CLUSTER,
+            f"cluster/{name}",
+            ClusterPlan.model_validate_json(running.plan),
+            ask,
+            supersedes=superseded,
+        )
+        return Deleted(operation=operations.as_operation(row), superseded=superseded)
+
+    async def get(self, name: str) -> Cluster:
+        """The living cluster of that name. Those asked for at the same time are read together."""
+        return await self._gather.ask(name)
+
+    @reading
+    async def _read(
+        self, session: AsyncSession, names: Sequence[str]
+    ) -> Sequence[Cluster | Exception]:
+        query = select(ClusterRow).where(ClusterRow.name.in_(set(names)), _is_living())
+        found = {row.name: _cluster(row) for row in await session.scalars(query)}
+        return [found.get(name) or _unknown(name) for name in names]
+
+    @reading
+    async def all(self, session: AsyncSession) -> list[Cluster]:
+        """Every living cluster, by name."""
+        query = select(ClusterRow).where(_is_living()).order_by(ClusterRow.name)
+        return [_cluster(row) for row in await session.scalars(query)]
+
+    @reading
+    async def nodes(self, session: AsyncSession, name: str) -> ClusterNodes:
+        """The cluster's slots, control plane first, in the order they were planned in."""
+        query = (
+            select(SlotRow)
+            .join(ClusterRow, ClusterRow.uid == SlotRow.cluster)
+            .where(ClusterRow.name == name, _is_living())
+            .order_by(SlotRow.ordinal)
+        )
+        slots = tuple(_slot_state(row) for row in await session.scalars(query))
+        if (
+            not slots
+            and await session.scalar(
+                select(ClusterRow.uid).where(ClusterRow.name == name, _is_living())
+            )
+            is None
+        ):
+            raise _unknown(name)
+        return ClusterNodes(cluster=name, slots=slots)
+
+    @transaction
+    async def reach(self, session: AsyncSession, reached: Reached) -> None:
+        """Book how far a workflow has come. A repeat changes nothing, and a workflow whose place
+        was taken ends its own operation and leaves the cluster alone."""
+        row = await operations.locked(session, reached.operation)
+        if row.ended is not None:
+            return
+        cluster = await session.get_one(ClusterRow, row.cluster, with_for_update=True)
+        if cluster.operation == row.id:
+            if reached.phase is not None:
+                cluster.phase = advance(cluster.name, Phase(cluster.phase), reached.phase)
+            cluster.published = cluster.published or reached.published
+            cluster.message = _message(row, reached)
+            cluster.changed = now()
+        if reached.stage is not None:
+            await operations.close_steps(session, row.id)
+            operations.end(session, row, reached.stage, reached.note, reached.failure)
+        elif reached.note:
+            journal.write(session, row, reached.note)
+        if reached.phase is Phase.GONE and cluster.operation == row.id:
+            await _bury(session, cluster)
+
+
+def _is_living() -> ColumnElement[bool]:
+    return ClusterRow.phase != Phase.GONE
+
+
+async def _living(session: AsyncSession, tenant: str, name: str) -> ClusterRow | None:
+    return await session.scalar(
+        select(ClusterRow).where(ClusterRow.tenant == tenant, ClusterRow.name == name, _is_living())
+    )
+
+
+def _unknown(name: str) -> NotFound:
+    return NotFound(
+        f"there is no cluster {name}",
+        subject=name,
+        reason="CLUSTER_NOT_FOUND",
+        do="windlass cluster list shows the clusters there are",
+    )
+
+
+def _login_key() -> tuple[bytes, str]:
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.OpenSSH,
+        serialization.NoEncryption(),
+    )
+    public = key.public_key().public_bytes(
+        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    )
+    return private, public.decode()
+
+
+def _draw(order: ClusterOrder, release: Release, building: Building, public: str) -> ClusterPlan:
+    """Name every slot. Names are drawn here, once, so that no retry can draw another."""
+    uid, taken = str(uuid4()), set[str]()
+    slots = []
+    for role, pool in slots_of(order):
+        stem = naming.CONTROL_PLANE if role is Role.CONTROL_PLANE else pool.name
+        name = f"{stem}-{_suffix()}"
+        while name in taken:
+            name = f"{stem}-{_suffix()}"
+        taken.add(name)
+        slots.append(
+            Slot(
+                cluster_uid=uid,
+                cluster=order.name,
+                name=name,
+                role=role,
+                pool=stem,
+                instance_type=pool.instance_type,
+                labels=pool.labels,
+                release=release,
+                public_key=public,
+            )
+        )
+    return ClusterPlan(
+        uid=uid,
+        name=order.name,
+        release=release,
+        endpoint=f"{order.name}.{building.domain}",
+        control_plane=tuple(slot for slot in slots if slot.role is Role.CONTROL_PLANE),
+        workers=tuple(slot for slot in slots if slot.role is Role.WORKER),
+        workers_at_once=building.workers_at_once,
+    )
+
+
+def _suffix() -> str:
+    return "".join(secrets.choice(naming.SUFFIX_ALPHABET) for _ in range(naming.SUFFIX_LENGTH))
+
+
+def _add_rows(
+    session: AsyncSession,
+    order: ClusterOrder,
+    plan: ClusterPlan,
+    operation: OperationId,
+    tenant: str,
+) -> None:
+    moment = now()
+    session.add(
+        ClusterRow(
+            uid=plan.uid,
+            tenant=tenant,
+            name=plan.name,
+            phase=Phase.PROVISIONING,
+            message="queued",
+            version=plan.release.version,
+            endpoint=plan.endpoint,
+            published=False,
+            operation=operation,
+            created=moment,
+            changed=moment,
+        )
+    )
+    session.add_all(
+        PoolRow(
+            cluster=plan.uid,
+            name=pool.name,
+            ordinal=ordinal,
+            wanted=pool.count,
+            instance_type=pool.instance_type,
+            labels=json.dumps([label.model_dump() for label in pool.labels]),
+        )
+        for ordinal, pool in enumerate(order.pools)
+    )
+    session.add_all(
+        SlotRow(
+            cluster=plan.uid,
+            name=slot.name,
+            ordinal=ordinal,
+            slot=slot.model_dump_json(),
+            phase=SlotPhase.PLANNED,
+            system_id="",
+            hostname="",
+            address="",
+            status="",
+            kubelet="",
+            changed=moment,
+        )
+        for ordinal, slot in enumerate(plan.slots)
+    )
+
+
+def _supersede(session: AsyncSession, row: OperationRow) -> OperationId | None:
+    """Take the subject away from the operation that holds it, if one does. One that never
+    started has nothing to undo and ends here."""
+    if row.ended is not None:
+        return None
+    begun = row.stage == Stage.RUNNING
+    row.stage = Stage.SUPERSEDED
+    if not begun:
+        operations.end(session, row, Stage.SUPERSEDED, "superseded before it began", None)
+        return None
+    journal.write(session, row, "superseded by a delete; undoing")
+    return OperationId(row.id)
+
+
+async def _bury(session: AsyncSession, cluster: ClusterRow) -> None:
+    """Keep the record that there was a cluster; its parts and secrets go."""
+    for table in (SlotRow, PoolRow):
+        await session.execute(delete(table).where(table.cluster == cluster.uid))
+    below = SecretRow.reference.startswith(f"cluster/{cluster.uid}/", autoescape=True)
+    await session.execute(delete(SecretRow).where(below))
+
+
+def _message(row: OperationRow, reached: Reached) -> str:
+    kind = row.kind.removesuffix("-cluster")
+    return f"{kind}: {reached.note} (op {row.id})"[:MESSAGE_LENGTH]
+
+
+def _cluster(row: ClusterRow) -> Cluster:
+    return Cluster(
+        uid=row.uid,
+        name=row.name,
+        phase=Phase(row.phase),
+        message=row.message,
+        version=row.version,
+        endpoint=row.endpoint,
+        published=row.published,
+        operation=row.operation,
+    )
+
+
+def _slot_state(row: SlotRow) -> SlotState:
+    return SlotState(
+        slot=Slot.model_validate_json(row.slot),
+        phase=SlotPhase(row.phase),
+        system_id=row.system_id,
+        hostname=row.hostname,
+        address=row.address,
+        status=row.status,
+        kubelet=row.kubelet,
+    )

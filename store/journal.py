@@ -1,0 +1,107 @@
+"""The journal: what happened to each operation, in order, and following it live."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.errors import Failure, NotFound
+from domain.operation import Event, OperationId, Stage, Step
+from store.engine import Database, Store, reading
+from store.rows import JournalRow, OperationRow, now
+from store.tail import Tail
+
+LOOK_SECONDS = 1.0
+"""How often a follower looks by itself: the most that a lost wake-up can cost."""
+
+PAGE = 500
+
+
+def write(
+    session: AsyncSession,
+    row: OperationRow,
+    note: str,
+    *,
+    step: Step | None = None,
+    failure: Failure | None = None,
+    last: bool = False,
+) -> None:
+    """Add the next line, in the transaction that changes the row. The row is locked by then, so
+    numbers have no gaps and no line appears before an earlier one."""
+    row.events += 1
+    row.heard = now()
+    session.add(
+        JournalRow(
+            operation=row.id,
+            number=row.events,
+            time=row.heard,
+            note=note,
+            stage=row.stage,
+            step=step.model_dump_json() if step else "",
+            failure=failure.model_dump_json() if failure else "",
+            last=last,
+        )
+    )
+
+
+class Journal(Store):
+    """Reads the journal. Lines are written by those who change the operation."""
+
+    def __init__(self, database: Database, tail: Tail) -> None:
+        super().__init__(database)
+        self._tail = tail
+
+    @reading
+    async def since(
+        self, session: AsyncSession, operation: OperationId, after: int
+    ) -> Sequence[Event]:
+        """Up to a page of lines with a number greater than `after`."""
+        rows = await session.scalars(
+            select(JournalRow)
+            .where(JournalRow.operation == operation, JournalRow.number > after)
+            .order_by(JournalRow.number)
+            .limit(PAGE)
+        )
+        events = [_event(row) for row in rows]
+        if not events and await session.get(OperationRow, operation) is None:
+            raise NotFound(f"there is no operation {operation}", subject=operation)
+        return events
+
+    @reading
+    async def ended(self, session: AsyncSession, operation: OperationId) -> bool:
+        """Whether an operation's last line has been written."""
+        row = await session.get(OperationRow, operation)
+        return row is None or row.ended is not None
+
+    async def follow(self, operation: OperationId, *, after: int = 0) -> AsyncIterator[Event]:
+        """Yield what happened past `after`, then what happens, until the operation has ended."""
+        with self._tail.watching(operation) as news:
+            while True:
+                news.clear()  # before reading, so that nothing falls between
+                over = await self.ended(operation)
+                events = await self.since(operation, after)
+                for event in events:
+                    yield event
+                    if event.last:
+                        return
+                    after = event.number
+                if over and not events:
+                    return  # asked to begin past the last line
+                if not events:
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(news.wait(), timeout=LOOK_SECONDS)
+
+
+def _event(row: JournalRow) -> Event:
+    return Event(
+        operation=OperationId(row.operation),
+        number=row.number,
+        time=row.time,
+        note=row.note,
+        step=Step.model_validate_json(row.step) if row.step else None,
+        stage=Stage(row.stage),
+        failure=Failure.model_validate_json(row.failure) if row.failure else None,
+        last=row.last,
+    )

@@ -1,0 +1,355 @@
+"""Operations: recorded with what they change, marked by the hands, ended by their workflow.
+
+Every write for an operation names it. One that has ended, or whose place another has taken, is
+refused: whoever still writes for it is a leftover of a crash."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from sqlalchemy import ColumnElement, and_, delete, or_, select, tuple_, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.cluster import ClusterPlan
+from domain.errors import Conflict, Failure, Invalid, NotFound
+from domain.operation import (
+    ACTIVE,
+    Ask,
+    Brief,
+    Kind,
+    Operation,
+    OperationId,
+    Stage,
+    Step,
+    StepKey,
+    StepState,
+)
+from domain.outline import keys, outline
+from store import journal
+from store.engine import Store, reading, transaction
+from store.rows import AnswerRow, JournalRow, OperationRow, StepRow, now
+
+LEARN_FROM = 400
+"""Step runs, the latest, from which usual durations are learnt."""
+
+
+async def answered(session: AsyncSession, ask: Ask) -> OperationRow | None:
+    """The operation that this very request led to before, if it is a repeat."""
+    if not ask.key:
+        return None
+    answer = await session.get(AnswerRow, (ask.tenant, ask.caller, ask.method, ask.key))
+    if answer is None:
+        return None
+    if answer.digest != ask.digest:
+        raise Invalid(
+            f"request id {ask.key} was used before with another request",
+            subject=ask.key,
+            reason="REQUEST_ID_REUSED",
+            do="give every new request an id of its own; repeat one only with the same content",
+        )
+    return await session.get(OperationRow, answer.operation)
+
+
+def record(
+    session: AsyncSession,
+    operation: OperationId,
+    kind: Kind,
+    subject: str,
+    plan: ClusterPlan,
+    ask: Ask,
+    *,
+    supersedes: OperationId | None = None,
+) -> OperationRow:
+    """Write down an accepted change, the caller's key and the journal's first line. The caller's
+    transaction writes the object too: all of them are there, or none."""
+    moment = now()
+    row = OperationRow(
+        id=operation,
+        tenant=ask.tenant,
+        kind=kind,
+        subject=subject,
+        cluster=plan.uid,
+        plan=plan.model_dump_json(),
+        stage=Stage.REQUESTED,
+        requester=ask.caller,
+        request_id=ask.key,
+        created=moment,
+        started=None,
+        heard=moment,
+        ended=None,
+        cancel_requested=False,
+        cancelled_by="",
+        supersedes=supersedes or "",
+        waiting_on="",
+        failure="",
+        steps=len(keys(outline(kind, plan))),
+        steps_done=0,
+        events=0,
+    )
+    session.add(row)
+    if ask.key:
+        session.add(
+            AnswerRow(
+                tenant=ask.tenant,
+                caller=ask.caller,
+                method=ask.method,
+                key=ask.key,
+                digest=ask.digest,
+                operation=operation,
+                created=moment,
+            )
+        )
+    journal.write(session, row, f"{kind} of {subject} accepted from {ask.caller}")
+    return row
+
+
+def as_operation(row: OperationRow) -> Operation:
+    return Operation(
+        id=OperationId(row.id),
+        kind=Kind(row.kind),
+        subject=row.subject,
+        stage=Stage(row.stage),
+        requester=row.requester,
+        request_id=row.request_id,
+        created=row.created,
+        started=row.started,
+        ended=row.ended,
+        cancel_requested=row.cancel_requested,
+        supersedes=OperationId(row.supersedes) if row.supersedes else None,
+        waiting_on=row.waiting_on,
+        failure=Failure.model_validate_json(row.failure) if row.failure else None,
+        last_event=row.events,
+    )
+
+
+async def locked(session: AsyncSession, operation: str) -> OperationRow:
+    """The row, held against every other writer until the transaction ends."""
+    row = await session.get(OperationRow, operation, with_for_update=True)
+    if row is None:
+        raise NotFound(f"there is no operation {operation}", subject=operation)
+    return row
+
+
+class Operations(Store):
+    @reading
+    async def get(self, session: AsyncSession, operation: OperationId) -> Operation:
+        row = await session.get(OperationRow, operation)
+        if row is None:
+            raise NotFound(
+                f"there is no operation {operation}",
+                subject=operation,
+                do="windlass op list shows the operations there are",
+            )
+        return as_operation(row)
+
+    @reading
+    async def plan(self, session: AsyncSession, operation: OperationId) -> ClusterPlan:
+        """What the operation was accepted to do."""
+        row = await session.get_one(OperationRow, operation)
+        return ClusterPlan.model_validate_json(row.plan)
+
+    @reading
+    async def steps(self, session: AsyncSession, operation: OperationId) -> list[Step]:
+        """The steps seen so far, in the order in which they began."""
+        rows = await session.scalars(
+            select(StepRow).where(StepRow.operation == operation).order_by(StepRow.started)
+        )
+        return [as_step(row) for row in rows]
+
+    @reading
+    async def page(
+        self,
+        session: AsyncSession,
+        *,
+        size: int,
+        before: OperationId | None = None,
+        subject: str = "",
+        kind: str = "",
+        stages: Sequence[Stage] = (),
+    ) -> list[Operation]:
+        """The newest first, from behind the operation `before`, with which the last page ended."""
+        query = select(OperationRow)
+        if before is not None:
+            cut = await session.get(OperationRow, before)
+            if cut is None:
+                raise Invalid(
+                    "the operation this page token ended with is gone",
+                    reason="PAGE_TOKEN_EXPIRED",
+                    do="list again from the first page",
+                )
+            older = tuple_(OperationRow.created, OperationRow.id) < tuple_(cut.created, cut.id)
+            query = query.where(older)
+        if subject:
+            query = query.where(OperationRow.subject == subject)
+        if kind:
+            query = query.where(OperationRow.kind == kind)
+        if stages:
+            query = query.where(OperationRow.stage.in_(stages))
+        newest = query.order_by(OperationRow.created.desc(), OperationRow.id.desc()).limit(size)
+        return [as_operation(row) for row in await session.scalars(newest)]
+
+    @reading
+    async def learnt(self, session: AsyncSession) -> dict[str, float]:
+        """How long each kind of step took of late, by its verb: the median, in seconds."""
+        rows = await session.execute(
+            select(StepRow.verb, StepRow.seconds)
+            .where(StepRow.state == StepState.DONE, StepRow.seconds.is_not(None))
+            .order_by(StepRow.ended.desc())
+            .limit(LEARN_FROM)
+        )
+        runs: dict[str, list[float]] = {}
+        for verb, seconds in rows:
+            runs.setdefault(verb, []).append(seconds or 0.0)
+        return {verb: sorted(taken)[len(taken) // 2] for verb, taken in runs.items()}
+
+    @transaction
+    async def begin(self, session: AsyncSession, operation: OperationId) -> Brief:
+        """Take an operation up. Asking again says the same: a book may be repeated."""
+        row = await locked(session, operation)
+        over = row.ended is not None or row.stage not in ACTIVE
+        if row.stage == Stage.REQUESTED and not over:
+            row.stage = Stage.RUNNING
+            row.started = now()
+            journal.write(session, row, f"{row.kind} of {row.subject} started")
+        return Brief(
+            kind=Kind(row.kind),
+            plan=row.plan,
+            over=over,
+            cancelled_by=row.cancelled_by,
+            supersedes=OperationId(row.supersedes) if row.supersedes else None,
+        )
+
+    @transaction
+    async def cancel(self, session: AsyncSession, operation: OperationId, who: str) -> Operation:
+        """Ask for an operation to be called off. Asking again changes nothing."""
+        row = await locked(session, operation)
+        if row.ended is not None or row.stage not in ACTIVE:
+            raise Conflict(
+                f"operation {operation} is {row.stage} and cannot be cancelled",
+                subject=operation,
+                reason="OPERATION_ENDED",
+                facts={"operation": operation, "state": row.stage},
+            )
+        if row.kind == Kind.DELETE_CLUSTER:
+            raise Conflict(
+                f"the delete of {row.subject} cannot be cancelled: "
+                "machines that are being given back are not ours to keep",
+                subject=operation,
+                reason="NOT_CANCELLABLE",
+                do=f"windlass op watch {operation}",
+                facts={"operation": operation, "state": row.stage},
+            )
+        if not row.cancel_requested:
+            row.cancel_requested = True
+            row.cancelled_by = who
+            journal.write(session, row, f"cancel asked for by {who}; undoing")
+        return as_operation(row)
+
+    @transaction
+    async def forget(self, session: AsyncSession, operation: OperationId) -> None:
+        """Remove the record of an operation that has ended."""
+        row = await locked(session, operation)
+        if row.ended is None:
+            raise Conflict(
+                f"operation {operation} is {row.stage} and cannot be deleted",
+                subject=operation,
+                reason="OPERATION_RUNNING",
+                do=f"wait for it (windlass op watch {operation}) or cancel it first",
+                facts={"operation": operation, "state": row.stage},
+            )
+        for table in (JournalRow, StepRow):
+            await session.execute(delete(table).where(table.operation == operation))
+        await session.execute(delete(AnswerRow).where(AnswerRow.operation == operation))
+        await session.delete(row)
+
+    @transaction
+    async def wait_on(self, session: AsyncSession, operation: OperationId, what: str) -> None:
+        """Say what an operation has been waiting for, or with an empty text that it goes on."""
+        row = await locked(session, operation)
+        if row.waiting_on != what and row.ended is None:
+            row.waiting_on = what
+            journal.write(session, row, f"waiting: {what}" if what else "going on")
+
+    @transaction
+    async def fence(self, session: AsyncSession, operation: OperationId) -> None:
+        """End an operation whose undo took too long for the one that took its place. From here
+        on nobody writes for it; what it held is the new one's to give back."""
+        row = await locked(session, operation)
+        if row.ended is None:
+            end(session, row, Stage(row.stage), "taken over before its undo had ended", None)
+
+    @reading
+    async def unlaunched(
+        self, session: AsyncSession, older_than_seconds: float, limit: int = 100
+    ) -> list[Operation]:
+        """What was accepted and has not been taken up, oldest first."""
+        waiting = and_(
+            OperationRow.stage == Stage.REQUESTED,
+            OperationRow.created < now() - timedelta(seconds=older_than_seconds),
+        )
+        return await self._some(session, waiting, limit)
+
+    @reading
+    async def called_off(self, session: AsyncSession, limit: int = 100) -> list[Operation]:
+        """What was cancelled or superseded and has not ended: its workflow must be told."""
+        told = and_(
+            OperationRow.ended.is_(None),
+            or_(
+                OperationRow.stage == Stage.SUPERSEDED,
+                and_(OperationRow.stage == Stage.RUNNING, OperationRow.cancel_requested),
+            ),
+        )
+        return await self._some(session, told, limit)
+
+    @reading
+    async def silent(
+        self, session: AsyncSession, seconds: float, limit: int = 100
+    ) -> list[Operation]:
+        """What was taken up, has not ended, and has not been heard of for so long."""
+        quiet = and_(
+            OperationRow.ended.is_(None),
+            OperationRow.stage != Stage.REQUESTED,
+            OperationRow.heard < now() - timedelta(seconds=seconds),
+        )
+        return await self._some(session, quiet, limit)
+
+    async def _some(
+        self, session: AsyncSession, which: ColumnElement[bool], limit: int
+    ) -> list[Operation]:
+        oldest = select(OperationRow).where(which).order_by(OperationRow.created).limit(limit)
+        return [as_operation(row) for row in await session.scalars(oldest)]
+
+    @transaction
+    async def forget_answers(self, session: AsyncSession, older_than: timedelta) -> None:
+        """Drop request ids that are past their window."""
+        await session.execute(delete(AnswerRow).where(AnswerRow.created < now() - older_than))
+
+
+def end(
+    session: AsyncSession, row: OperationRow, stage: Stage, note: str, failure: Failure | None
+) -> None:
+    """Write an operation's last line. One that was superseded stays so."""
+    row.stage = Stage.SUPERSEDED if row.stage == Stage.SUPERSEDED else stage
+    row.ended = now()
+    row.waiting_on = ""
+    row.failure = failure.model_dump_json() if failure else ""
+    journal.write(session, row, note, failure=failure, last=True)
+
+
+async def close_steps(session: AsyncSession, operation: str) -> None:
+    """What was begun and never reported ended with the operation."""
+    await session.execute(
+        update(StepRow)
+        .where(StepRow.operation == operation, StepRow.state == StepState.ACTIVE)
+        .values(state=StepState.STUMBLED, note="not heard of again", ended=now())
+    )
+
+
+def as_step(row: StepRow) -> Step:
+    return Step(
+        key=StepKey.parse(row.key),
+        state=StepState(row.state),
+        started=row.started,
+        ended=row.ended,
+        attempts=row.attempts,
+        note=row.note,
+    )

@@ -1,0 +1,55 @@
+"""Secrets at rest. They are asked for by reference, and only clients ask."""
+
+from sqlalchemy import delete
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.errors import NotFound
+from store.engine import Database, Store, reading, transaction
+from store.rows import SecretRow, now
+from store.sealing import Seal
+
+
+class Secrets(Store):
+    """The vault of `domain.ports`, in our own database."""
+
+    def __init__(self, database: Database, seal: Seal) -> None:
+        super().__init__(database)
+        self._seal = seal
+
+    @transaction
+    async def keep(self, session: AsyncSession, reference: str, secret: bytes) -> None:
+        """Seal a secret, replacing what lay there."""
+        await session.merge(self._row(reference, secret))
+
+    @transaction
+    async def keep_first(self, session: AsyncSession, reference: str, secret: bytes) -> bytes:
+        """Seal a secret unless there is one, and return the one that lies there now."""
+        if row := await session.get(SecretRow, reference):
+            return self._seal.open(reference, row.sealed)
+        session.add(self._row(reference, secret))
+        return secret
+
+    @reading
+    async def open(self, session: AsyncSession, reference: str) -> bytes:
+        """The secret. NotFound if there is none."""
+        row = await session.get(SecretRow, reference)
+        if row is None:
+            raise NotFound(f"there is no secret {reference}", subject=reference)
+        return self._seal.open(reference, row.sealed)
+
+    @transaction
+    async def shred(self, session: AsyncSession, prefix: str) -> None:
+        """Remove every secret below a prefix such as `cluster/<uid>/`."""
+        await session.execute(
+            delete(SecretRow).where(SecretRow.reference.startswith(prefix, autoescape=True))
+        )
+
+    def add(self, session: AsyncSession, reference: str, secret: bytes) -> None:
+        """Seal a secret as part of another store's transaction."""
+        session.add(self._row(reference, secret))
+
+    def _row(self, reference: str, secret: bytes) -> SecretRow:
+        sealed = self._seal.close(reference, secret)
+        return SecretRow(
+            reference=reference, sealed=sealed, sealed_with=self._seal.name, changed=now()
+        )
