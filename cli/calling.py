@@ -29,8 +29,6 @@ READ_SECONDS = 15.0
 CHANGE_SECONDS = 30.0
 """How long a call may take. What it starts may take longer: that is an operation."""
 
-PANEL = "Everywhere"
-
 
 @dataclass(frozen=True)
 class Terms:
@@ -42,7 +40,6 @@ class Terms:
             "--address",
             metavar="HOST:PORT",
             help=f"Where the server is (WINDLASS_ADDRESS; else {ADDRESS}).",
-            rich_help_panel=PANEL,
         ),
     ] = None
     http: Annotated[
@@ -51,7 +48,6 @@ class Terms:
             "--http",
             metavar="URL",
             help=f"Where its HTTP door is (WINDLASS_HTTP; else {HTTP}).",
-            rich_help_panel=PANEL,
         ),
     ] = None
     output: Annotated[
@@ -59,20 +55,19 @@ class Terms:
         typer.Option(
             "--output",
             "-o",
-            help="How to answer; json, yaml and name put nothing else on stdout.",
-            rich_help_panel=PANEL,
+            metavar="FORMAT",
+            help="How to answer: table, wide, json, yaml or name.",
         ),
     ] = None
     debug: Annotated[
         bool,
-        typer.Option("--debug", help="Show tracebacks.", rich_help_panel=PANEL),
+        typer.Option("--debug", help="Show tracebacks."),
     ] = False
     color: Annotated[
         bool | None,
         typer.Option(
             "--color/--no-color",
-            help="Colour always, or never (NO_COLOR); else on a terminal.",
-            rich_help_panel=PANEL,
+            help="Colour; else on a terminal, unless NO_COLOR is set.",
         ),
     ] = None
 
@@ -111,7 +106,7 @@ class Call:
         *,
         seconds: float = READ_SECONDS,
     ) -> Reply:
-        """Ask a question. Asking changes nothing, so gRPC may ask again when a connection breaks."""
+        """Ask a question. It changes nothing, so gRPC may ask again when a connection breaks."""
         return await method(request, timeout=seconds)
 
     async def change(
@@ -174,27 +169,62 @@ def opened(address: str) -> "grpc.aio.Channel":
     )
 
 
+def group(about: str) -> typer.Typer:
+    """A command that only has commands. By itself it shows them, and is no use otherwise."""
+    app = typer.Typer(help=about)
+
+    @app.callback(invoke_without_command=True, help=about)
+    def root(context: typer.Context) -> None:
+        show_help(context)
+
+    return app
+
+
+def show_help(context: typer.Context) -> None:
+    """Show what may be said further on, if nothing was."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(Code.USAGE)
+
+
+def everywhere(work: Callable[[typer.Context, Terms], None]) -> Callable[..., None]:
+    """Let the root of the command take the terms, which its commands then take over."""
+
+    @functools.wraps(work)
+    def run(*, context: typer.Context, **given: Any) -> None:
+        work(context, Terms(**given))
+
+    return _signed(run, [])
+
+
 def command(
     work: Callable[Concatenate[Call, Given], Coroutine[Any, Any, int | None]],
 ) -> Callable[..., None]:
     """Make a coroutine a command: it also takes the terms, and what it raises becomes a complaint.
 
     It returns its exit code, or None for success."""
-    terms = list(inspect.signature(Terms).parameters.values())
-    own = list(inspect.signature(work).parameters.values())[1:]
-    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    taken = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own + terms]
+
+    free: Callable[..., Coroutine[Any, Any, int | None]] = work
 
     @functools.wraps(work)
     def run(*, context: typer.Context, **given: Any) -> None:
-        said = Terms(**{parameter.name: given.pop(parameter.name) for parameter in terms})
+        said = Terms(**{field.name: given.pop(field.name) for field in fields(Terms)})
         call = Call(said.over(context.obj if isinstance(context.obj, Terms) else None))
-        if code := performed(call, lambda: work(call, **given)):
+        if code := performed(call, functools.partial(free, call, **given)):
             raise typer.Exit(code)
 
-    signature = inspect.Signature([context, *taken])
-    run.__signature__ = signature  # type: ignore[attr-defined]
-    run.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
+    return _signed(run, list(inspect.signature(work).parameters.values())[1:])
+
+
+def _signed(run: Callable[..., None], own: list[inspect.Parameter]) -> Callable[..., None]:
+    """Give a function the signature that typer reads: the context, its own, and the terms."""
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    taken = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in (context, *own, *inspect.signature(Terms).parameters.values())
+    ]
+    run.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in taken}
     return run
 
 

@@ -110,7 +110,7 @@ def _answered(
 ) -> Complaint:
     """The answer of a server, or of gRPC in its place: only a server sends trailers."""
     status = error.code().name
-    trailers = {key: value for key, value in error.trailing_metadata() or ()}
+    trailers = dict(error.trailing_metadata() or ())
     if not trailers and (
         status == "UNAVAILABLE" or (status == "DEADLINE_EXCEEDED" and not connected)
     ):
@@ -133,7 +133,7 @@ def _answered(
 
 def _details(packed: str | bytes) -> tuple[str, dict[str, str], list[str]]:
     """Reason, facts and further lines out of google.rpc.Status. Unknown details are passed over."""
-    from google.rpc import error_details_pb2, status_pb2
+    from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 
     reason, facts, lines = "", {}, []
     info = error_details_pb2.ErrorInfo()

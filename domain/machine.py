@@ -42,6 +42,11 @@ class Slot(Frozen):
     """Who may log in: the OpenSSH public key whose private half is in the vault."""
 
     @property
+    def named(self) -> str:
+        """What steps done to it are known by."""
+        return self.name
+
+    @property
     def agent_name(self) -> str:
         """The mark a machine carries in MAAS while it fills this slot."""
         return f"kaas-{self.cluster_uid[:8]}-{self.name}"
@@ -58,12 +63,20 @@ class Machine(Frozen):
     status: str = ""
     """MAAS's own word, verbatim: `Allocated`, `Failed deployment`."""
 
+    @property
+    def named(self) -> str:
+        return self.slot.name
+
 
 class Search(Frozen):
     """A machine wanted for a slot, and the ones that have already let it down."""
 
     slot: Slot
     avoid: tuple[str, ...] = ()
+
+    @property
+    def named(self) -> str:
+        return self.slot.name
 
 
 class SlotPhase(StrEnum):

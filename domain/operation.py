@@ -152,6 +152,7 @@ class Event(Frozen):
 class Brief(Frozen):
     """What a workflow is told when it takes its operation up."""
 
+    operation: OperationId
     kind: Kind
     plan: str
     """JSON, of the kind's own plan."""

@@ -60,6 +60,9 @@ METAL = (
 )
 """From a name to a host that can become a node."""
 
+ANSWERING = ("kubernetes.wait_api", "kubernetes.install_network")
+"""From an initialised control plane to an API that nodes can join."""
+
 SETTLED = ("kubernetes.wait_node", "kubernetes.label")
 """From joined to a node that takes work."""
 
@@ -73,9 +76,7 @@ def _create(plan: ClusterPlan) -> tuple[Leg, ...]:
     first, *others = plan.control_plane
     lead = (
         *_lane(plan.endpoint, "endpoints.ensure", turn=2).steps,
-        *_lane(first.name, "kubeadm.initialise").steps,
-        *_lane(plan.name, "kubernetes.wait_api", "kubernetes.install_network").steps,
-        *_lane(first.name, *SETTLED).steps,
+        *_lane(first.name, "kubeadm.initialise", *ANSWERING, *SETTLED).steps,
     )
     legs = [
         Leg(lanes=(_lane(plan.endpoint, "endpoints.ensure"),)),

@@ -17,6 +17,10 @@ class Endpoint(Frozen):
     name: str
     addresses: tuple[str, ...] = ()
 
+    @property
+    def named(self) -> str:
+        return self.name
+
 
 class Joining(Frozen):
     """A machine that is to become a node, and the control-plane node that vouches for it."""
@@ -25,14 +29,29 @@ class Joining(Frozen):
     through: Machine
     endpoint: str
 
+    @property
+    def named(self) -> str:
+        return self.machine.named
+
 
 class Node(Frozen):
-    """A node of a cluster, named by its slot; `through` is a machine that can speak for it."""
+    """A node of a cluster, and the endpoint to ask about it."""
 
     slot: Slot
     endpoint: str
     addresses: tuple[str, ...] = ()
     """Where the endpoint leads, for those who cannot ask for its name; tried in this order."""
+
+    @property
+    def named(self) -> str:
+        return self.slot.name
+
+
+class Kubelet(Frozen):
+    """What a Ready node says of itself."""
+
+    version: str
+    """Without a v."""
 
 
 class ClusterMark(Frozen):
@@ -42,6 +61,10 @@ class ClusterMark(Frozen):
     name: str
     endpoint: str
     slots: tuple[Slot, ...] = ()
+
+    @property
+    def named(self) -> str:
+        return self.name
 
 
 class Stock(Frozen):

@@ -96,6 +96,11 @@ class SimulatedClusters:
     def nodes(self, uid: str) -> list[Node]:
         return list(self._nodes.get(uid, {}).values())
 
+    def node_runs(self, uid: str, name: str) -> bool:
+        """Whether the node's host is up, Ready or not."""
+        node = self.node(uid, name)
+        return node is not None and self._running.get(node.address) == (uid, name)
+
     def node_ready(self, uid: str, name: str) -> bool:
         """Whether a node is Ready: its host runs, the pod network is there, and both for long
         enough."""

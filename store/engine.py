@@ -9,13 +9,14 @@ and sees the winner's row, which is safe, since a method does nothing but this o
 import asyncio
 import functools
 import random
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
@@ -28,8 +29,19 @@ FIRST_PAUSE_SECONDS = 0.005
 BUSY_TIMEOUT_MS = 10_000
 """How long SQLite waits for another process's write before it says that the file is busy."""
 
-COLLISIONS = frozenset({"40001", "40P01", "55P03"})
-"""PostgreSQL: serialisation failure, deadlock, lock not available."""
+COLLISIONS = frozenset({"40001", "40P01", "55P03", sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+"""PostgreSQL's serialisation failure, deadlock and lock not available; SQLite's busy file."""
+
+AWAY = frozenset(
+    {
+        *("08", "28", "3D", "53", "57P", "58"),
+        *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR),
+        *(sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN),
+        *(sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOTADB),
+    }
+)
+"""What is no fault of the statement. PostgreSQL's classes: connection, password, no such database,
+out of resources, starting or stopping, its disk; SQLite's: the file cannot be read or written."""
 
 
 class Database:
@@ -114,9 +126,9 @@ def _run(
                 async with self._database.session(writes=writes) as session:
                     return await method(self, session, *args, **kwargs)
             except DBAPIError as error:
-                if not _collided(error):
-                    raise _translated(error) from error
-                if attempt == TRIES:
+                if not _collided(error) or attempt == TRIES:
+                    if _gone(error):
+                        raise _away(error) from error
                     raise
             except (OSError, PoolTimeout) as error:
                 raise _away(error) from error
@@ -128,17 +140,22 @@ def _run(
 
 
 def _collided(error: DBAPIError) -> bool:
-    if isinstance(error, IntegrityError):
-        return True
-    if getattr(error.orig, "sqlstate", None) in COLLISIONS:
-        return True
-    return isinstance(error, OperationalError) and "database is locked" in str(error.orig)
+    return isinstance(error, IntegrityError) or not COLLISIONS.isdisjoint(_codes(error))
 
 
-def _translated(error: DBAPIError) -> Exception:
-    """A database that is away is Unavailable; a statement that is wrong is a bug and stays one."""
-    gone = isinstance(error, OperationalError | InterfaceError) or error.connection_invalidated
-    return _away(error) if gone else error
+def _gone(error: DBAPIError) -> bool:
+    """Whether the database is away, or busy for too long; a statement that is wrong is a bug and
+    stays one."""
+    if isinstance(error, InterfaceError) or error.connection_invalidated:
+        return True
+    return not (AWAY | COLLISIONS).isdisjoint(_codes(error))
+
+
+def _codes(error: DBAPIError) -> set[str | int]:
+    """The driver's code for an error, and the classes it belongs to."""
+    state: str = getattr(error.orig, "sqlstate", None) or ""
+    number: int = getattr(error.orig, "sqlite_errorcode", 0)
+    return {state, state[:2], state[:3], number & 0xFF}
 
 
 def _away(error: Exception) -> Unavailable:

@@ -211,6 +211,7 @@ class Operations(Store):
             row.started = now()
             journal.write(session, row, f"{row.kind} of {row.subject} started")
         return Brief(
+            operation=operation,
             kind=Kind(row.kind),
             plan=row.plan,
             over=over,

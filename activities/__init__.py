@@ -1,0 +1,1 @@
+"""Idempotent verbs over ports (hands) and over our own rows (books)."""

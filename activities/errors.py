@@ -1,0 +1,33 @@
+"""How a domain error enters Temporal, and how a workflow reads it there again."""
+
+from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
+
+from domain.errors import DomainError, Failure, Unavailable
+from domain.operation import Cancelled
+
+TRIED_AGAIN = frozenset({Unavailable.__name__})
+"""The kinds that may pass. All others are final: another try would end the same way."""
+
+
+def told(error: DomainError) -> ApplicationError:
+    """The error as Temporal carries it: its kind as the type, the rest as details."""
+    return ApplicationError(
+        error.message,
+        Failure.of(error).model_dump(),
+        type=error.kind,
+        non_retryable=error.kind not in TRIED_AGAIN,
+    )
+
+
+def understood(error: BaseException) -> Failure:
+    """What went wrong at the bottom of Temporal's chain of causes, in the domain's words."""
+    if is_cancelled_exception(error):
+        return Cancelled.by("its caller")
+    cause: BaseException = error
+    while isinstance(cause, FailureError) and cause.cause is not None:
+        cause = cause.cause
+    if isinstance(cause, ApplicationError):
+        if cause.details and isinstance(cause.details[0], dict):
+            return Failure.model_validate(cause.details[0])
+        return Failure(kind="Failed", message=cause.message, reason=cause.type or "UNEXPECTED")
+    return Failure(kind="Overdue", message=str(cause), reason=type(cause).__name__.upper())

@@ -1,0 +1,42 @@
+"""Hosts made into nodes, over SSH."""
+
+from temporalio import activity
+
+from activities.waiting import until_true
+from domain.machine import Machine
+from domain.ports import Joining, Nodes
+
+
+class Kubeadm:
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+
+    @activity.defn(name="kubeadm.reach")
+    async def reach(self, machine: Machine) -> None:
+        """Only looks, and pins the host's key the first time."""
+        await until_true(lambda: self._nodes.reach(machine))
+
+    @activity.defn(name="kubeadm.preflight")
+    async def preflight(self, machine: Machine) -> None:
+        """Only looks."""
+        await self._nodes.preflight(machine)
+
+    @activity.defn(name="kubeadm.initialise")
+    async def initialise(self, joining: Joining) -> None:
+        """Safe to repeat: a run under way or over is found, not begun again."""
+        await self._nodes.initialise(joining)
+
+    @activity.defn(name="kubeadm.join")
+    async def join(self, joining: Joining) -> None:
+        """Safe to repeat: a run under way or over is found, not begun again."""
+        await self._nodes.join(joining)
+
+    @activity.defn(name="kubeadm.leave")
+    async def leave(self, joining: Joining) -> None:
+        """Safe to repeat: no such etcd member is success."""
+        await self._nodes.leave(joining)
+
+    @activity.defn(name="kubeadm.reset")
+    async def reset(self, machine: Machine) -> None:
+        """Safe to repeat. An undo by courtesy: the release that follows wipes the disk anyway."""
+        await self._nodes.reset(machine)

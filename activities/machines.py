@@ -1,0 +1,55 @@
+"""Bare metal: taken, installed and given back, one slot at a time."""
+
+from temporalio import activity
+
+from activities.waiting import until, until_true
+from domain.errors import DomainError, Unavailable
+from domain.machine import Machine, Search, Slot
+from domain.ports import ClusterMark, MachinePool, Stock
+
+
+class Machines:
+    def __init__(self, pool: MachinePool) -> None:
+        self._pool = pool
+
+    @activity.defn(name="machines.allocate")
+    async def allocate(self, search: Search) -> Machine:
+        """Safe to repeat: what already carries the slot's name is adopted before more is taken."""
+        return await self._pool.allocate(search)
+
+    @activity.defn(name="machines.deploy")
+    async def deploy(self, machine: Machine) -> Machine:
+        """Safe to repeat: an installation under way or over is not begun again."""
+        return await self._pool.deploy(machine)
+
+    @activity.defn(name="machines.wait_deployed")
+    async def wait_deployed(self, machine: Machine) -> Machine:
+        """Only looks. Failed if the machine never will be deployed, or is no longer ours."""
+        return await until(lambda: self._pool.deployed(machine))
+
+    @activity.defn(name="machines.release")
+    async def release(self, slot: Slot) -> None:
+        """Give back what the slot holds, and see it off. Never final: what MAAS refuses today an
+        operator can put right tomorrow, and giving up would leak the machine."""
+        try:
+            await self._pool.release(slot)
+            await until_true(lambda: self._pool.released(slot))
+        except DomainError as error:
+            raise Unavailable(error.message, subject=slot.name) from error
+
+    @activity.defn(name="machines.sweep")
+    async def sweep(self, mark: ClusterMark) -> None:
+        """Give back whatever carries the cluster's mark, known to us or not. Never final."""
+
+        async def clean() -> bool:
+            return not await self._pool.sweep(mark)
+
+        try:
+            await until_true(clean)
+        except DomainError as error:
+            raise Unavailable(error.message, subject=mark.name) from error
+
+    @activity.defn(name="machines.stock")
+    async def stock(self) -> Stock:
+        """Only looks."""
+        return await self._pool.stock()

@@ -1,0 +1,97 @@
+"""`windlass`: what a person can ask of the server, and what to type for it."""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from io import TextIOWrapper
+
+import typer
+from typer.exceptions import TyperException
+
+from cli import cluster, config, operation
+from cli.calling import Call, Terms, command, complain, everywhere, show_help
+from cli.complaints import Code, Complaint
+from cli.printing import Page
+
+app = typer.Typer(
+    name="windlass",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+app.add_typer(cluster.app, name="cluster")
+app.add_typer(operation.app, name="op")
+
+
+@app.callback(invoke_without_command=True)
+@everywhere
+def root(context: typer.Context, terms: Terms) -> None:
+    """From bare metal to running clusters, step by step, and no step slips back."""
+    context.obj = terms
+    show_help(context)
+
+
+@app.command("up")
+@command
+async def up(call: Call) -> int | None:
+    """Start a whole site on this machine.
+
+    That is a server with its workers, and machines that are simulated."""
+    try:
+        site = importlib.import_module("cli.up")
+    except ModuleNotFoundError as error:
+        if error.name != "cli.up":
+            raise
+        raise Complaint("this build cannot start a site by itself", do="make up") from error
+    code: int | None = await site.run(call)
+    return code
+
+
+@app.command("doctor")
+@command
+async def doctor(call: Call) -> int:
+    """Check what the other commands need.
+
+    Every line says what was found, and what to do if that is not well. Exits 1 if a check fails."""
+    from cli.doctor import examine
+
+    return await examine(call)
+
+
+@app.command("version")
+@command
+async def version(call: Call) -> None:
+    """Show the versions here and on the server.
+
+    A server that cannot be reached is no failure."""
+    from cli import versions
+
+    await versions.show(call)
+
+
+app.add_typer(config.app, name="config")
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Carry out one command line and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # names may hold what the terminal cannot show
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = app(args=arguments, prog_name="windlass", standalone_mode=False)
+    except TyperException as error:
+        path = getattr(getattr(error, "ctx", None), "command_path", "windlass")
+        do = f"{path} --help shows what it takes"
+        complain(Page(), Complaint(error.format_message(), Code.USAGE, do=do))
+        return Code.USAGE
+    except typer.Abort:
+        return Code.FAILED
+    return code if isinstance(code, int) else Code.OK
+
+
+def main() -> None:
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,286 @@
+"""`windlass cluster`: Kubernetes clusters on bare metal."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli import documents
+from cli.calling import Call, command, group
+from cli.complaints import Code, Complaint
+from cli.operation import changed
+from cli.options import Cluster, RequestId, Timeout, Wait, seconds
+from cli.printing import Column, Format
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from protos.gen.kaas import api_pb2, api_pb2_grpc
+
+app = group("Kubernetes clusters on bare metal.")
+
+CLUSTERS = (
+    Column("NAME", lambda it: it["name"]),
+    Column("STATUS", lambda it: it["status"]),
+    Column("MESSAGE", lambda it: it["status_message"]),
+)
+CLUSTER = (
+    *CLUSTERS[:2],
+    Column("KUBECONFIG", lambda it: "ready" if it["kubeconfig_ready"] else "not yet"),
+    CLUSTERS[2],
+)
+NODES = (
+    Column("HOSTNAME", lambda it: it["hostname"]),
+    Column("STATUS", lambda it: it["kubernetes_status"]),
+    Column("VERSION", lambda it: it["kubernetes_version"]),
+    Column("MACHINE", lambda it: it["machine_status"]),
+    Column("ADDRESS", lambda it: it["address"]),
+    Column("MACHINE ID", lambda it: it["machine_id"], wide=True),
+)
+
+
+@app.command("create")
+@command
+async def create(
+    call: Call,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name that is still free.")],
+    version: Annotated[
+        str, typer.Option("--version", metavar="V", help="Of Kubernetes; else the server's choice.")
+    ] = "",
+    control_planes: Annotated[
+        int, typer.Option("--control-planes", metavar="N", help="An odd number.")
+    ] = 1,
+    pool: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pool",
+            metavar="NAME=COUNT[:TYPE]",
+            help="A pool of workers, of machines of one instance type. May be repeated.",
+        ),
+    ] = None,
+    instance_type: Annotated[
+        str,
+        typer.Option(
+            "--instance-type",
+            metavar="TYPE",
+            help="Of the control plane, and of every pool that names none; else any machine.",
+        ),
+    ] = "",
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="K=V", help="On every node. May be repeated."),
+    ] = None,
+    request_id: RequestId = "",
+    wait: Wait = False,
+    within: Timeout = "30m",
+) -> None:
+    """Ask for a cluster. It is answered as soon as that is accepted."""
+    from protos.gen.kaas.api_pb2 import (
+        ClusterStatus,
+        ControlPlaneMachineSpec,
+        CreateClusterMsg,
+    )
+    from protos.gen.ops.operations_pb2 import SUCCEEDED
+
+    limit, labels = seconds(within), labelled(label or ())
+    request = CreateClusterMsg(
+        name=name,
+        k8s_version=version,
+        control_plane_nodes=ControlPlaneMachineSpec(
+            labels=labels, instanceType=instance_type, count=control_planes
+        ),
+        worker_node_pools=[pooled(text, labels, instance_type) for text in pool or ()],
+    )
+    reply, operation = await call.change(clusters(call).CreateCluster, request, request_id)
+    status = ClusterStatus.Name(reply.cluster.status)
+    call.page.say(f"cluster {name} is accepted: {status}, {reply.cluster.status_message}")
+    if await changed(call, operation, SUCCEEDED, wait=wait, limit=limit):
+        call.page.say(f"  use it after windlass cluster kubeconfig {name} --merge")
+
+
+@app.command("get")
+@command
+async def get(call: Call, name: Cluster) -> None:
+    """Show one cluster."""
+    found = documents.cluster_detail(await fetched(call, name))
+    if call.page.for_programs:
+        call.page.one(found, f"cluster/{name}", lambda: "")
+    else:
+        call.page.many([found], CLUSTER, lambda it: f"cluster/{it['name']}", none="")
+
+
+@app.command("list")
+@command
+async def listing(call: Call) -> None:
+    """List the clusters."""
+    from protos.gen.kaas.api_pb2 import GetClusterListMsg
+
+    reply = await call.ask(clusters(call).GetClusterList, GetClusterListMsg())
+    call.page.many(
+        [documents.cluster(each) for each in reply.clusters],
+        CLUSTERS,
+        lambda it: f"cluster/{it['name']}",
+        none="there are no clusters; windlass cluster create makes one",
+    )
+
+
+@app.command("delete")
+@command
+async def delete(
+    call: Call,
+    name: Cluster,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask to type the name.")] = False,
+    request_id: RequestId = "",
+    wait: Wait = False,
+    within: Timeout = "30m",
+) -> None:
+    """Delete a cluster and give its machines back. What runs on it is lost."""
+    from protos.gen.kaas.api_pb2 import DeleteClusterMsg
+    from protos.gen.ops.operations_pb2 import SUCCEEDED
+
+    limit = seconds(within)
+    if not yes:
+        confirm(call, name)
+    request = DeleteClusterMsg(name=name)
+    reply, operation = await call.change(clusters(call).DeleteCluster, request, request_id)
+    call.page.say(f"cluster {name}: {reply.status}")
+    await changed(call, operation, SUCCEEDED, wait=wait, limit=limit)
+
+
+@app.command("nodes")
+@command
+async def nodes(call: Call, name: Cluster) -> None:
+    """List a cluster's nodes and the machines they run on, control plane first."""
+    from protos.gen.kaas.api_pb2 import GetClusterNodesStatusMsg
+
+    request = GetClusterNodesStatusMsg(clusterName=name)
+    reply = await call.ask(clusters(call).GetClusterNodesStatus, request)
+    call.page.many(
+        [documents.node(machine) for machine in reply.machines],
+        NODES,
+        lambda it: f"node/{it['hostname'] or it['machine_id']}",
+        beside={"cluster": reply.Name or name},
+        none=f"cluster {name} has no nodes",
+    )
+
+
+@app.command("kubeconfig")
+@command
+async def kubeconfig(
+    call: Call,
+    name: Cluster,
+    merge: Annotated[
+        bool, typer.Option("--merge", help="Put it into your own kubeconfig file.")
+    ] = False,
+    file: Annotated[
+        str, typer.Option("--file", metavar="PATH", help="That file; else as kubectl finds it.")
+    ] = "",
+    use: Annotated[
+        bool, typer.Option("--use", help="With --merge: make it the current context.")
+    ] = False,
+) -> None:
+    """Print a cluster's kubeconfig, or merge it into the file that kubectl uses.
+
+    A merge replaces entries of the same names and keeps the file as it was beside it, ending in
+    .windlass-backup. The current context changes with --use, or if there was none."""
+    from pathlib import Path
+
+    if (file or use) and not merge:
+        raise Complaint("--file and --use belong to --merge", Code.USAGE, do="add --merge")
+    found = await fetched(call, name)
+    if not found.kubeconfig:
+        raise Complaint(
+            f"cluster {name} has no kubeconfig yet",
+            Code.REFUSED,
+            lines=[found.status_message] if found.status_message else [],
+            do=f"windlass op list --subject cluster/{name} shows what it waits for",
+        )
+    if merge:
+        await merged(call, name, found.kubeconfig, Path(file) if file else None, use)
+    elif call.page.form is Format.JSON:
+        import yaml
+
+        call.page.document(yaml.safe_load(found.kubeconfig))
+    else:
+        sys.stdout.write(found.kubeconfig.rstrip("\n") + "\n")
+
+
+async def merged(call: Call, name: str, text: str, file: "Path | None", use: bool) -> None:
+    import asyncio
+
+    from cli import kubeconfig as files
+
+    path = file or files.default_path()
+    result = await asyncio.to_thread(files.merge, path, text, switch=use)
+    call.page.say(f"cluster {name} is in {path}, and the current context is {result.context}")
+    if result.backup:
+        call.page.say(f"  the file as it was: {result.backup}")
+    if call.page.for_programs:
+        document = {
+            "name": name,
+            "file": str(path),
+            "backup": str(result.backup) if result.backup else None,
+            "current_context": result.context,
+        }
+        call.page.one(document, f"cluster/{name}", lambda: "")
+
+
+async def fetched(call: Call, name: str) -> "api_pb2.ClusterDetailItem":
+    from protos.gen.kaas.api_pb2 import GetClusterMsg
+
+    return (await call.ask(clusters(call).GetCluster, GetClusterMsg(name=name))).cluster
+
+
+def clusters(call: Call) -> "api_pb2_grpc.ClusterStub":
+    from protos.gen.kaas.api_pb2_grpc import ClusterStub
+
+    return ClusterStub(call.channel)
+
+
+def confirm(call: Call, name: str) -> None:
+    """Have the name typed. Where nobody can type, nobody has agreed."""
+    if not sys.stdin.isatty():
+        raise Complaint(
+            f"cluster {name} is deleted only if you say so",
+            Code.USAGE,
+            do=f"windlass cluster delete {name} --yes",
+        )
+    call.page.err.print(f"This deletes cluster {name} and all that runs on it.")
+    call.page.err.print("Type its name to go on: ", end="")
+    if sys.stdin.readline().strip() != name:
+        raise Complaint("nothing was deleted: that is not its name")
+
+
+def pooled(
+    text: str, labels: "list[api_pb2.KubernetesLabel]", instance_type: str
+) -> "api_pb2.MachineSpec":
+    """A pool as it is typed: NAME=COUNT or NAME=COUNT:TYPE."""
+    from protos.gen.kaas.api_pb2 import MachineSpec
+
+    name, _, rest = text.partition("=")
+    count, _, own_type = rest.partition(":")
+    if not name or not count.isdecimal():
+        raise Complaint(
+            f"--pool {text!r} is no pool",
+            Code.USAGE,
+            do="write it NAME=COUNT or NAME=COUNT:TYPE, such as worker=3 or gpu=2:large",
+        )
+    return MachineSpec(
+        name=name, labels=labels, instanceType=own_type or instance_type, count=int(count)
+    )
+
+
+def labelled(texts: "list[str] | tuple[()]") -> "list[api_pb2.KubernetesLabel]":
+    from protos.gen.kaas.api_pb2 import KubernetesLabel
+
+    labels = []
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise Complaint(
+                f"--label {text!r} is no label",
+                Code.USAGE,
+                do="write it KEY=VALUE; VALUE may be empty",
+            )
+        labels.append(KubernetesLabel(name=name, value=value))
+    return labels

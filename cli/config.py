@@ -1,0 +1,84 @@
+"""`windlass config`: what is set on this machine, and by whom."""
+
+import re
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.calling import Call, command, group
+from cli.complaints import Complaint
+from cli.printing import Column, Document
+
+if TYPE_CHECKING:
+    from settings import Settings
+
+app = group("The settings on this machine.")
+
+COLUMNS = (Column("NAME", lambda it: it["name"]), Column("VALUE", lambda it: it["value"]))
+ORIGINS = (
+    Column("ORIGIN", lambda it: it["origin"]),
+    Column("VARIABLE", lambda it: it["variable"]),
+)
+DESCRIPTION = Column("WHAT IT SAYS", lambda it: it["description"], wide=True)
+
+HIDDEN = "***"
+_PASSWORD = re.compile(r"(?<=://)(?P<user>[^:/@\s]*):[^@\s]*(?=@)")
+
+
+@app.command("show")
+@command
+async def show(
+    call: Call,
+    origin: Annotated[
+        bool, typer.Option("--origin", help="Also show who set it, and the variable that would.")
+    ] = False,
+) -> None:
+    """Show every setting. Secrets are hidden.
+
+    They are read here, as a server started from this folder would; one that runs is not asked."""
+    columns = (*COLUMNS, *(ORIGINS if origin else ()), DESCRIPTION)
+    call.page.many(listed(), columns, lambda it: str(it["name"]), none="there are no settings")
+
+
+def listed() -> list[Document]:
+    """Every setting with its value and its origin."""
+    from settings import origins
+
+    return [
+        {
+            "name": each.name,
+            "value": hidden(each.value),
+            "origin": each.origin,
+            "variable": each.variable,
+            "description": each.description,
+        }
+        for each in origins(loaded())
+    ]
+
+
+def loaded() -> "Settings":
+    """The settings as they are here. What is wrong with them is named without its value, which may
+    be a secret."""
+    from pydantic import ValidationError
+
+    from settings import Settings
+
+    try:
+        return Settings()
+    except ValidationError as error:
+        wrong = [
+            f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
+            for each in error.errors(include_input=False)
+        ]
+    except ValueError as error:
+        wrong = [str(error)]
+    raise Complaint(
+        "the settings are not valid", lines=wrong, do="correct them in windlass.toml or WINDLASS_…"
+    )
+
+
+def hidden(value: str) -> str:
+    """A value without what is secret in it: a secret as such, or the password of a URL."""
+    if value and set(value) == {"*"}:
+        return HIDDEN
+    return _PASSWORD.sub(rf"\g<user>:{HIDDEN}", value)

@@ -1,0 +1,113 @@
+"""What programs read: the keys of every document, written out in one place.
+
+Keys are promised. New ones may come; none changes its meaning or goes. Words of an enum are those
+of the contract, times are RFC 3339 in UTC, spans are seconds."""
+
+from typing import TYPE_CHECKING
+
+from cli.printing import Document
+
+if TYPE_CHECKING:
+    from google.protobuf.timestamp_pb2 import Timestamp
+
+    from protos.gen.kaas import api_pb2
+    from protos.gen.ops import operations_pb2
+
+
+def cluster(item: "api_pb2.ClusterItem") -> Document:
+    """A cluster as a list shows it."""
+    from protos.gen.kaas.api_pb2 import ClusterStatus
+
+    return {
+        "name": item.name,
+        "status": ClusterStatus.Name(item.status),
+        "status_message": item.status_message,
+    }
+
+
+def cluster_detail(item: "api_pb2.ClusterDetailItem") -> Document:
+    """A cluster by itself. The kubeconfig is a secret and has a command of its own."""
+    from protos.gen.kaas.api_pb2 import ClusterStatus
+
+    return {
+        "name": item.name,
+        "status": ClusterStatus.Name(item.status),
+        "status_message": item.status_message,
+        "kubeconfig_ready": bool(item.kubeconfig),
+    }
+
+
+def node(machine: "api_pb2.GetClusterNodesStatusReply.MachineStatus") -> Document:
+    return {
+        "hostname": machine.maasHostname,
+        "kubernetes_status": machine.k8sNodeStatus,
+        "kubernetes_version": machine.k8sVersion,
+        "machine_status": machine.maasNodeStatus,
+        "machine_id": machine.maasSystemId,
+        "address": machine.maasIPAddr,
+    }
+
+
+def operation(it: "operations_pb2.Operation", *, steps: bool = True) -> Document:
+    """An operation. Lists leave the steps out, as the server does."""
+    from protos.gen.ops.operations_pb2 import Stage
+
+    document: Document = {
+        "id": it.name.removeprefix("operations/"),
+        "name": it.name,
+        "kind": it.kind,
+        "subject": it.subject,
+        "stage": Stage.Name(it.stage),
+        "requester": it.requester,
+        "request_id": it.request_id,
+        "created": _time(it.created) if it.HasField("created") else None,
+        "started": _time(it.started) if it.HasField("started") else None,
+        "ended": _time(it.ended) if it.HasField("ended") else None,
+        "percent": it.percent,
+        "eta_seconds": it.eta.ToTimedelta().total_seconds() if it.HasField("eta") else None,
+        "waiting_on": it.waiting_on,
+        "cancel_requested": it.cancel_requested,
+        "failure": failure(it.failure) if it.HasField("failure") else None,
+        "last_event": it.last_event,
+    }
+    if steps:
+        document["steps"] = [step(each) for each in it.steps]
+    return document
+
+
+def step(it: "operations_pb2.Step") -> Document:
+    from protos.gen.ops.operations_pb2 import StepState
+
+    return {
+        "verb": it.verb,
+        "subject": it.subject,
+        "state": StepState.Name(it.state),
+        "started": _time(it.started) if it.HasField("started") else None,
+        "ended": _time(it.ended) if it.HasField("ended") else None,
+        "attempts": it.attempts,
+        "note": it.note,
+        "undo": it.undo,
+    }
+
+
+def failure(it: "operations_pb2.Failure") -> Document:
+    """Why it failed, with the name of the gRPC status a caller would have been given."""
+    import grpc
+
+    names = {code.value[0]: code.name for code in grpc.StatusCode}
+    return {"code": names.get(it.code, "UNKNOWN"), "kind": it.kind, "message": it.message}
+
+
+def event(it: "operations_pb2.OperationEvent") -> Document:
+    return {
+        "number": it.number,
+        "time": _time(it.time),
+        "note": it.note,
+        "step": step(it.step) if it.HasField("step") else None,
+        "operation": operation(it.operation, steps=False),
+        "last": it.last,
+    }
+
+
+def _time(stamp: "Timestamp") -> str:
+    return stamp.ToJsonString()

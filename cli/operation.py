@@ -1,0 +1,195 @@
+"""`windlass op`: the changes that take longer than a call."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli import documents
+from cli.calling import Call, command, group
+from cli.complaints import Code, Complaint
+from cli.options import OperationId, StageName, Timeout, Wait, seconds
+from cli.printing import Column, Document, Format
+
+if TYPE_CHECKING:
+    from protos.gen.ops import operations_pb2
+
+app = group("Operations: changes under way, and how they ended.")
+
+LIMIT = 50
+PAGE_SIZE = 500
+
+COLUMNS = (
+    Column("ID", lambda it: it["id"]),
+    Column("KIND", lambda it: it["kind"]),
+    Column("SUBJECT", lambda it: it["subject"]),
+    Column("STAGE", lambda it: it["stage"]),
+    Column("DONE", lambda it: f"{it['percent']} %"),
+    Column("CREATED", lambda it: _local(it["created"])),
+    Column("ENDED", lambda it: _local(it["ended"])),
+    Column("REQUESTER", lambda it: it["requester"], wide=True),
+    Column("REQUEST", lambda it: it["request_id"], wide=True),
+    Column("NOTE", lambda it: _note(it)),
+)
+
+
+@app.command("list")
+@command
+async def listing(
+    call: Call,
+    subject: Annotated[
+        str, typer.Option("--subject", help="Only on this subject, such as cluster/hello.")
+    ] = "",
+    kind: Annotated[
+        str, typer.Option("--kind", help="Only of this kind, such as create-cluster.")
+    ] = "",
+    stage: Annotated[
+        list[StageName] | None,
+        typer.Option("--stage", help="Only in this stage. May be repeated."),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = LIMIT,
+) -> None:
+    """List operations, the newest first."""
+    from protos.gen.ops import operations_pb2 as pb
+    from protos.gen.ops.operations_pb2_grpc import OperationsStub
+
+    stub = OperationsStub(call.channel)
+    found: list[pb.Operation] = []
+    request = pb.ListOperationsRequest(
+        subject=subject, kind=kind, stages=[pb.Stage.Value(each.name) for each in stage or ()]
+    )
+    while len(found) < limit:
+        request.page_size = min(limit - len(found), PAGE_SIZE)
+        reply = await call.ask(stub.List, request)
+        found += reply.operations
+        request.page_token = reply.next_page_token
+        if not request.page_token:
+            break
+    call.page.many(
+        [documents.operation(each, steps=False) for each in found[:limit]],
+        COLUMNS,
+        lambda it: str(it["name"]),
+        none="there are no such operations",
+    )
+
+
+@app.command("get")
+@command
+async def get(call: Call, operation: OperationId) -> None:
+    """Show one operation with all its steps."""
+    show(call, await fetched(call, operation))
+
+
+@app.command("watch")
+@command
+async def watch(call: Call, operation: OperationId, within: Timeout = "") -> None:
+    """Follow an operation to its end: in place on a terminal, a line per event elsewhere.
+
+    With -o json every event is a line of JSON. Exits 0 if it succeeds and 1 if it does not."""
+    from cli import watching
+    from protos.gen.ops.operations_pb2 import SUCCEEDED
+
+    limit, identity = seconds(within), identified(operation)
+    streamed = call.page.form in {Format.JSON, Format.YAML}
+    face = watching.Stream(call.page) if streamed else watching.facing(call)
+    ended = await watching.waited(call, identity, limit, face)
+    if call.page.form is Format.NAME:
+        show(call, ended)
+    watching.judged(ended, SUCCEEDED)
+    if not streamed:
+        from cli.view import verdict
+
+        call.page.say(verdict(ended))
+
+
+@app.command("cancel")
+@command
+async def cancel(
+    call: Call, operation: OperationId, wait: Wait = False, within: Timeout = "30m"
+) -> None:
+    """Call an operation off. It stops at a safe point and takes back what it did.
+
+    With --wait exits 0 once it is cancelled, and 1 if it came to another end before."""
+    from google.longrunning import operations_pb2, operations_pb2_grpc  # type: ignore[import-untyped]
+
+    from protos.gen.ops.operations_pb2 import CANCELLED
+
+    limit, identity = seconds(within), identified(operation)
+    stub = operations_pb2_grpc.OperationsStub(call.channel)
+    await call.change(
+        stub.CancelOperation,
+        operations_pb2.CancelOperationRequest(name=f"operations/{identity}"),
+    )
+    call.page.say(f"operation {identity} was asked to stop")
+    await changed(call, identity, CANCELLED, wait=wait, limit=limit)
+
+
+async def changed(
+    call: Call,
+    identity: str,
+    *wanted: "operations_pb2.Stage.ValueType",
+    wait: bool,
+    limit: float | None,
+) -> bool:
+    """Finish a command that asked for a change: follow it if asked to, and answer with the
+    operation. Returns whether it was followed; an end that was not wanted is a complaint."""
+    if not identity and (wait or call.page.for_programs):
+        raise Complaint(
+            "it was accepted, but the server did not say as which operation",
+            do="windlass op list shows it",
+        )
+    if not wait:
+        if call.page.for_programs:
+            show(call, await fetched(call, identity))
+        elif identity:
+            call.page.say(f"  follow it with windlass op watch {identity}")
+        return False
+    from cli import watching
+    from cli.view import verdict
+
+    ended = await watching.waited(call, identity, limit, watching.facing(call))
+    if call.page.for_programs:
+        show(call, ended)
+    watching.judged(ended, *wanted)
+    if not call.page.for_programs:
+        call.page.say(verdict(ended))
+    return True
+
+
+async def fetched(call: Call, operation: str) -> "operations_pb2.Operation":
+    from protos.gen.ops import operations_pb2 as pb
+    from protos.gen.ops.operations_pb2_grpc import OperationsStub
+
+    request = pb.GetOperationRequest(name=f"operations/{identified(operation)}")
+    return await call.ask(OperationsStub(call.channel).Get, request)
+
+
+def show(call: Call, operation: "operations_pb2.Operation") -> None:
+    from datetime import UTC, datetime
+
+    from cli.view import View, render
+
+    call.page.one(
+        documents.operation(operation),
+        operation.name,
+        lambda: render(View.of(operation), datetime.now(UTC), everything=True),
+    )
+
+
+def identified(operation: str) -> str:
+    """The bare id of what was typed."""
+    identity = operation.removeprefix("operations/")
+    if not identity:
+        raise Complaint("the operation's id is empty", Code.USAGE, do="windlass op list shows them")
+    return identity
+
+
+def _local(time: str | None) -> str:
+    """A time of a document as a clock on the wall shows it."""
+    from datetime import datetime
+
+    return f"{datetime.fromisoformat(time).astimezone():%Y-%m-%d %H:%M:%S}" if time else ""
+
+
+def _note(operation: Document) -> str:
+    failure = operation["failure"]
+    return str(failure["message"] if failure else operation["waiting_on"])

@@ -1,0 +1,172 @@
+"""The first tables."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "r0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+LIVING = sa.text("phase <> 'gone'")
+ACTIVE = sa.text("stage IN ('requested', 'running')")
+
+
+def upgrade() -> None:
+    op.create_table(
+        "clusters",
+        sa.Column("uid", sa.String(36), nullable=False),
+        sa.Column("tenant", sa.String(63), nullable=False),
+        sa.Column("name", sa.String(63), nullable=False),
+        sa.Column("phase", sa.String(32), nullable=False),
+        sa.Column("message", sa.Text(), nullable=False),
+        sa.Column("version", sa.String(32), nullable=False),
+        sa.Column("endpoint", sa.Text(), nullable=False),
+        sa.Column("published", sa.Boolean(), nullable=False),
+        sa.Column("operation", sa.String(36), nullable=False),
+        sa.Column("created", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("changed", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("uid", name=op.f("pk_clusters")),
+    )
+
+    op.create_index(
+        "uq_clusters_living_name",
+        "clusters",
+        ["tenant", "name"],
+        unique=True,
+        sqlite_where=LIVING,
+        postgresql_where=LIVING,
+    )
+    op.create_table(
+        "idempotency",
+        sa.Column("tenant", sa.String(63), nullable=False),
+        sa.Column("caller", sa.String(255), nullable=False),
+        sa.Column("method", sa.String(255), nullable=False),
+        sa.Column("key", sa.String(255), nullable=False),
+        sa.Column("digest", sa.String(64), nullable=False),
+        sa.Column("operation", sa.String(36), nullable=False),
+        sa.Column("created", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("tenant", "caller", "method", "key", name=op.f("pk_idempotency")),
+    )
+
+    op.create_index("ix_idempotency_created", "idempotency", ["created"])
+    op.create_table(
+        "journal",
+        sa.Column("operation", sa.String(36), nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
+        sa.Column("time", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("note", sa.Text(), nullable=False),
+        sa.Column("stage", sa.String(32), nullable=False),
+        sa.Column("step", sa.Text(), nullable=False),
+        sa.Column("failure", sa.Text(), nullable=False),
+        sa.Column("last", sa.Boolean(), nullable=False),
+        sa.PrimaryKeyConstraint("operation", "number", name=op.f("pk_journal")),
+    )
+
+    op.create_table(
+        "operations",
+        sa.Column("id", sa.String(36), nullable=False),
+        sa.Column("tenant", sa.String(63), nullable=False),
+        sa.Column("kind", sa.String(32), nullable=False),
+        sa.Column("subject", sa.Text(), nullable=False),
+        sa.Column("cluster", sa.String(36), nullable=False),
+        sa.Column("plan", sa.Text(), nullable=False),
+        sa.Column("stage", sa.String(32), nullable=False),
+        sa.Column("requester", sa.Text(), nullable=False),
+        sa.Column("request_id", sa.Text(), nullable=False),
+        sa.Column("created", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("started", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("heard", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("ended", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("cancel_requested", sa.Boolean(), nullable=False),
+        sa.Column("cancelled_by", sa.Text(), nullable=False),
+        sa.Column("supersedes", sa.String(36), nullable=False),
+        sa.Column("waiting_on", sa.Text(), nullable=False),
+        sa.Column("failure", sa.Text(), nullable=False),
+        sa.Column("steps", sa.Integer(), nullable=False),
+        sa.Column("steps_done", sa.Integer(), nullable=False),
+        sa.Column("events", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_operations")),
+    )
+
+    op.create_index("ix_operations_created_id", "operations", ["created", "id"])
+    op.create_index("ix_operations_stage_ended", "operations", ["stage", "ended"])
+    op.create_index(
+        "uq_operations_active_subject",
+        "operations",
+        ["tenant", "subject"],
+        unique=True,
+        sqlite_where=ACTIVE,
+        postgresql_where=ACTIVE,
+    )
+    op.create_table(
+        "pools",
+        sa.Column("cluster", sa.String(36), nullable=False),
+        sa.Column("name", sa.String(63), nullable=False),
+        sa.Column("ordinal", sa.Integer(), nullable=False),
+        sa.Column("wanted", sa.Integer(), nullable=False),
+        sa.Column("instance_type", sa.Text(), nullable=False),
+        sa.Column("labels", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("cluster", "name", name=op.f("pk_pools")),
+    )
+
+    op.create_table(
+        "secrets",
+        sa.Column("reference", sa.String(255), nullable=False),
+        sa.Column("sealed", sa.LargeBinary(), nullable=False),
+        sa.Column("sealed_with", sa.String(32), nullable=False),
+        sa.Column("changed", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("reference", name=op.f("pk_secrets")),
+    )
+
+    op.create_table(
+        "slots",
+        sa.Column("cluster", sa.String(36), nullable=False),
+        sa.Column("name", sa.String(63), nullable=False),
+        sa.Column("ordinal", sa.Integer(), nullable=False),
+        sa.Column("slot", sa.Text(), nullable=False),
+        sa.Column("phase", sa.String(32), nullable=False),
+        sa.Column("system_id", sa.Text(), nullable=False),
+        sa.Column("hostname", sa.Text(), nullable=False),
+        sa.Column("address", sa.Text(), nullable=False),
+        sa.Column("status", sa.Text(), nullable=False),
+        sa.Column("kubelet", sa.Text(), nullable=False),
+        sa.Column("changed", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("cluster", "name", name=op.f("pk_slots")),
+    )
+
+    op.create_table(
+        "steps",
+        sa.Column("operation", sa.String(36), nullable=False),
+        sa.Column("key", sa.String(255), nullable=False),
+        sa.Column("verb", sa.String(63), nullable=False),
+        sa.Column("state", sa.String(32), nullable=False),
+        sa.Column("started", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("ended", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("seconds", sa.Double(), nullable=True),
+        sa.Column("attempts", sa.Integer(), nullable=False),
+        sa.Column("note", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("operation", "key", name=op.f("pk_steps")),
+    )
+
+    op.create_index("ix_steps_verb_ended", "steps", ["verb", "ended"])
+    op.create_table(
+        "stock",
+        sa.Column("pool", sa.String(63), nullable=False),
+        sa.Column("machines", sa.Integer(), nullable=False),
+        sa.Column("tagged", sa.Text(), nullable=False),
+        sa.Column("seen", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("pool", name=op.f("pk_stock")),
+    )
+
+
+def downgrade() -> None:
+    op.drop_table("stock")
+    op.drop_table("steps")
+    op.drop_table("slots")
+    op.drop_table("secrets")
+    op.drop_table("pools")
+    op.drop_table("operations")
+    op.drop_table("journal")
+    op.drop_table("idempotency")
+    op.drop_table("clusters")

@@ -1,0 +1,108 @@
+"""Brings a database to the tables this code was written for, and says whether it is there."""
+
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.errors import Unavailable
+from store.engine import Database, Store, reading, transaction
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtext('windlass schema'))")
+
+
+def config(connection: Connection | None = None) -> Config:
+    """What alembic needs to know. It comes from no file, so it is the same wherever we run."""
+    made = Config(attributes={"connection": connection})
+    made.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    made.set_main_option("path_separator", "os")
+    made.set_main_option("file_template", "%%(rev)s_%%(slug)s")
+    return made
+
+
+async def upgrade(url: str) -> str:
+    """Bring a database to the newest revision, whatever it has now, and say which that is.
+
+    All of it is one transaction on either database, so it is done or has not begun; two who
+    start at once take turns. For SQLite the file is made, and the directory it is in."""
+    database = Database(url, connections=1)
+    try:
+        if database.is_sqlite and database.url.database:
+            _make_room(Path(database.url.database))
+        return await _Schema(database).upgrade()
+    finally:
+        await database.close()
+
+
+async def at_head(database: Database) -> bool:
+    """Whether a database has exactly the tables this code was written for."""
+    return await _Schema(database).revision() == newest()
+
+
+def newest() -> str:
+    """The newest revision there is."""
+    head = ScriptDirectory.from_config(config()).get_current_head()
+    if head is None:
+        raise AssertionError(f"there are no revisions in {MIGRATIONS}")
+    return head
+
+
+async def draft(message: str) -> Path:
+    """Write the revision that makes the newest one's tables into those of `rows`, to be read and
+    corrected by a person."""
+    with TemporaryDirectory() as folder:
+        url = f"sqlite+aiosqlite:///{folder}/draft.db"
+        await upgrade(url)
+        database = Database(url, connections=1)
+        try:
+            async with database.engine.connect() as connection:
+                return await connection.run_sync(_draft, message)
+        finally:
+            await database.close()
+
+
+def _draft(connection: Connection, message: str) -> Path:
+    number = int(re.sub(r"\D", "", newest())) + 1
+    script: Any = command.revision(
+        config(connection), message, autogenerate=True, rev_id=f"r{number:04}"
+    )
+    return Path(script.path)
+
+
+def _make_room(file: Path) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(
+            f"the directory {file.parent} cannot be made: {error.strerror}",
+            reason="DATABASE_UNAVAILABLE",
+            do="name another database as WINDLASS_DATABASE",
+        ) from error
+
+
+class _Schema(Store):
+    @transaction
+    async def upgrade(self, session: AsyncSession) -> str:
+        if not self._database.is_sqlite:  # there, the write lock is taken by now
+            await session.execute(ONE_AT_A_TIME)
+        connection = await session.connection()
+        await connection.run_sync(lambda held: command.upgrade(config(held), "head"))
+        return newest()
+
+    @reading
+    async def revision(self, session: AsyncSession) -> str | None:
+        connection = await session.connection()
+        return await connection.run_sync(_revision)
+
+
+def _revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()

@@ -1,0 +1,19 @@
+"""Which workflow carries out which kind of operation. Worker, launch and sweep all read it."""
+
+from typing import Protocol
+
+from domain.operation import Kind, OperationId
+from workflows.create_cluster import CreateCluster
+from workflows.delete_cluster import DeleteCluster
+
+
+class Operates(Protocol):
+    """A workflow that carries out an operation: given its id, it finds the rest in the row."""
+
+    async def run(self, operation: OperationId) -> None: ...
+
+
+CATALOGUE: dict[Kind, type[CreateCluster] | type[DeleteCluster]] = {
+    Kind.CREATE_CLUSTER: CreateCluster,
+    Kind.DELETE_CLUSTER: DeleteCluster,
+}

@@ -1,0 +1,177 @@
+"""A Kubernetes cluster, from nothing to an API that answers and nodes that are Ready."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError, FailureError
+
+from activities.endpoints import Endpoints
+from activities.errors import understood
+from activities.kubeadm import Kubeadm
+from activities.kubernetes import Kubernetes
+from activities.machines import Machines
+from activities.progress import Progress
+from domain.cluster import ClusterPlan, Phase
+from domain.machine import Machine, Role, Slot
+from domain.operation import Brief, OperationId, Reached
+from domain.ports import Endpoint, Joining, Node
+from workflows.carrying_out import carry_out
+from workflows.policies import BRIEF, COURTESY, OPERATION_DEADLINE, PATIENT, STUBBORN
+from workflows.provision_machine import Provision, ProvisionMachine
+from workflows.steps import book, child, do, together, undo, within
+from workflows.unwind import Unwind
+
+MACHINES_PER_SLOT = 3
+"""How many machines a slot may go through before it is given up."""
+
+Becoming = Callable[[Machine, int], Awaitable[None]]
+"""What makes a machine the node its slot is for, the `turn`th machine of that slot."""
+
+
+@workflow.defn
+class CreateCluster:
+    """Metal for every slot at once; then the first control-plane node, and once its API answers
+    the other control planes one by one and the workers side by side.
+
+    Without the first control-plane node there is no cluster: everything is undone, and the cluster
+    is in ERROR. Once that node works, what fails elsewhere is given back and the cluster is
+    DEGRADED. A cancel undoes everything, however far it was."""
+
+    @workflow.init
+    def __init__(self, operation: OperationId) -> None:
+        self._operation = operation
+        self._unwind = Unwind()
+        self._answers = asyncio.Event()
+        self._etcd = asyncio.Lock()
+        self._working: list[Machine] = []
+        self._lost: list[str] = []
+        self._pointed = 0
+
+    @workflow.run
+    async def run(self, operation: OperationId) -> None:
+        await carry_out(operation, self._create, failed=Phase.ERROR)
+
+    async def _create(self, plan: ClusterPlan, _brief: Brief) -> Reached:
+        async with self._unwind:
+            await within(OPERATION_DEADLINE, self._build(plan))
+        wanted = len(plan.slots)
+        if self._lost:
+            note = f"{len(self._lost)} of {wanted} nodes missing: {'; '.join(sorted(self._lost))}"
+            return Reached.well(self._operation, Phase.DEGRADED, note)
+        return Reached.well(self._operation, Phase.RUNNING, f"{wanted} nodes Ready")
+
+    async def _build(self, plan: ClusterPlan) -> None:
+        first, *others = plan.control_plane
+        room = asyncio.Semaphore(plan.workers_at_once)
+        self._unwind.add(Endpoints.remove, Endpoint(cluster_uid=plan.uid, name=plan.endpoint))
+        await self._point(plan, [])
+        await together(
+            self._first(plan, first),
+            *(self._or_without(slot, self._control_plane(plan, slot)) for slot in others),
+            *(self._or_without(slot, self._worker(plan, slot, room)) for slot in plan.workers),
+        )
+
+    async def _first(self, plan: ClusterPlan, slot: Slot) -> None:
+        async def become(machine: Machine, turn: int) -> None:
+            await self._point(plan, [machine])
+            joining = Joining(machine=machine, through=machine, endpoint=plan.endpoint)
+            await do(Kubeadm.initialise, joining, PATIENT, turn=turn)
+            node = self._node(plan, slot, [machine])
+            await do(Kubernetes.wait_api, node, PATIENT, turn=turn)
+            await do(Kubernetes.install_network, node, BRIEF, turn=turn)
+            await self._settle(node, turn)
+
+        self._working.append(await self._fill(plan, slot, become))
+        await book(Progress.record, Reached(operation=self._operation, published=True))
+        self._answers.set()
+
+    async def _control_plane(self, plan: ClusterPlan, slot: Slot) -> None:
+        async def become(machine: Machine, turn: int) -> None:
+            await self._answers.wait()
+            async with self._etcd:  # it takes one new member at a time, and only when healthy
+                await self._join(plan, machine, turn)
+                await self._point(plan, [*self._working, machine])
+                self._working.append(machine)
+
+        await self._fill(plan, slot, become)
+
+    async def _worker(self, plan: ClusterPlan, slot: Slot, room: asyncio.Semaphore) -> None:
+        async def become(machine: Machine, turn: int) -> None:
+            await self._answers.wait()
+            await self._join(plan, machine, turn)
+
+        async with room:
+            await self._fill(plan, slot, become)
+
+    async def _join(self, plan: ClusterPlan, machine: Machine, turn: int) -> None:
+        joining = Joining(machine=machine, through=self._working[0], endpoint=plan.endpoint)
+        await do(Kubeadm.join, joining, PATIENT, turn=turn)
+        await self._settle(self._node(plan, machine.slot, self._working), turn)
+
+    async def _settle(self, node: Node, turn: int) -> None:
+        await do(Kubernetes.wait_node, node, PATIENT, turn=turn)
+        await do(Kubernetes.label, node, BRIEF, turn=turn)
+
+    async def _fill(self, plan: ClusterPlan, slot: Slot, become: Becoming) -> Machine:
+        """Find a machine for the slot that becomes its node; one that does not is given back and
+        not asked for again."""
+        let_down: tuple[str, ...] = ()
+        why = ""
+        self._unwind.add(Machines.release, slot)
+        for turn in range(1, MACHINES_PER_SLOT + 1):
+            wanted = Provision(slot=slot, turn=turn, avoid=let_down)
+            name = f"m-{slot.cluster_uid[:8]}-{slot.name}-{turn}-{self._operation}"
+            delivery = await child(ProvisionMachine.run, wanted, id=name)
+            machine, why = delivery.machine, delivery.disappointment
+            if not why:
+                self._unwind.add(Kubeadm.reset, machine, COURTESY, turn=turn)
+                try:
+                    await become(machine, turn)
+                except FailureError as error:
+                    why = understood(error).message
+                    await self._give_back(plan, machine, turn)
+                else:
+                    return machine
+            let_down = (*let_down, machine.system_id)
+        raise ApplicationError(
+            f"{slot.name}: {MACHINES_PER_SLOT} machines tried, the last: {why}",
+            type="Failed",
+            non_retryable=True,
+        )
+
+    async def _give_back(self, plan: ClusterPlan, machine: Machine, turn: int) -> None:
+        """Take a machine that did not become a node out of the cluster, as far as it got in."""
+        if self._working:
+            if machine.slot.role is Role.CONTROL_PLANE:
+                leaving = Joining(machine=machine, through=self._working[0], endpoint=plan.endpoint)
+                await self._courteously(undo(Kubeadm.leave, leaving, COURTESY, turn=turn))
+            node = self._node(plan, machine.slot, self._working)
+            await self._courteously(undo(Kubernetes.delete_node, node, COURTESY, turn=turn))
+        await self._courteously(undo(Kubeadm.reset, machine, COURTESY, turn=turn))
+        await undo(Machines.release, machine.slot, STUBBORN, turn=turn)
+
+    async def _courteously(self, step: Awaitable[None]) -> None:
+        try:
+            await step
+        except FailureError as error:
+            workflow.logger.info("left to the release that follows: %s", understood(error).message)
+
+    async def _or_without(self, slot: Slot, work: Awaitable[None]) -> None:
+        """Go on without this node if it cannot be had: the cluster works, short of what was
+        wanted. Its machines are given back by now."""
+        try:
+            await work
+        except FailureError as error:
+            self._lost.append(f"{slot.name} ({understood(error).message})")
+
+    async def _point(self, plan: ClusterPlan, machines: list[Machine]) -> None:
+        """Lead the endpoint to these machines. Its name was fixed when the cluster was planned."""
+        self._pointed += 1
+        addresses = tuple(machine.address for machine in machines)
+        endpoint = Endpoint(cluster_uid=plan.uid, name=plan.endpoint, addresses=addresses)
+        await do(Endpoints.ensure, endpoint, BRIEF, turn=self._pointed)
+
+    def _node(self, plan: ClusterPlan, slot: Slot, through: list[Machine]) -> Node:
+        addresses = tuple(machine.address for machine in through)
+        return Node(slot=slot, endpoint=plan.endpoint, addresses=addresses)

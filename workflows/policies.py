@@ -1,0 +1,87 @@
+"""Waiting has names: a workflow picks a word, the numbers are here.
+
+Schedule-to-start is nowhere limited: while no worker serves a queue, work waits, and a worker that
+comes back finds it. Every hand waits out its cancellation, so that an undo never races what it
+undoes."""
+
+from datetime import timedelta
+
+from temporalio.common import RetryPolicy
+from temporalio.workflow import ActivityCancellationType, ActivityConfig, LocalActivityConfig
+
+HEARTBEAT = timedelta(seconds=30)
+_WAIT = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
+_SOON = RetryPolicy(
+    initial_interval=timedelta(seconds=1),
+    backoff_coefficient=2,
+    maximum_interval=timedelta(minutes=1),
+)
+
+BRIEF = ActivityConfig(
+    start_to_close_timeout=timedelta(seconds=90),
+    schedule_to_close_timeout=timedelta(minutes=30),
+    heartbeat_timeout=HEARTBEAT,
+    retry_policy=_SOON,
+    cancellation_type=_WAIT,
+)
+"""One call that is answered at once, or soon again."""
+
+QUEUEING = ActivityConfig(
+    start_to_close_timeout=timedelta(seconds=90),
+    schedule_to_close_timeout=timedelta(hours=2),
+    heartbeat_timeout=HEARTBEAT,
+    retry_policy=RetryPolicy(
+        initial_interval=timedelta(seconds=1),
+        backoff_coefficient=2,
+        maximum_interval=timedelta(seconds=30),
+    ),
+    cancellation_type=_WAIT,
+)
+"""For a machine that somebody else has now."""
+
+PATIENT = ActivityConfig(
+    start_to_close_timeout=timedelta(minutes=45),
+    schedule_to_close_timeout=timedelta(hours=2),
+    heartbeat_timeout=HEARTBEAT,
+    retry_policy=_SOON,
+    cancellation_type=_WAIT,
+)
+"""Metal that installs itself, a cluster that comes up."""
+
+STUBBORN = ActivityConfig(
+    start_to_close_timeout=timedelta(minutes=45),
+    heartbeat_timeout=HEARTBEAT,
+    retry_policy=RetryPolicy(
+        initial_interval=timedelta(seconds=1),
+        backoff_coefficient=2,
+        maximum_interval=timedelta(minutes=10),
+    ),
+    cancellation_type=_WAIT,
+)
+"""What must succeed in the end, or something leaks. It is tried for ever; after the fifth attempt
+the operation says what it waits for."""
+
+COURTESY = ActivityConfig(
+    start_to_close_timeout=timedelta(minutes=2),
+    schedule_to_close_timeout=timedelta(minutes=2),
+    heartbeat_timeout=HEARTBEAT,
+    retry_policy=RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=3),
+    cancellation_type=_WAIT,
+)
+"""What is better done and may be left: what follows makes up for it."""
+
+BOOKS = LocalActivityConfig(
+    start_to_close_timeout=timedelta(seconds=10),
+    retry_policy=RetryPolicy(
+        initial_interval=timedelta(milliseconds=100),
+        backoff_coefficient=2,
+        maximum_interval=timedelta(seconds=5),
+    ),
+)
+"""Our own rows. The database may be away for a while; the books wait for it, without limit."""
+
+OPERATION_DEADLINE = timedelta(hours=4)
+"""After this a creation is given up and undone."""
+
+UNDO_DEADLINE = timedelta(minutes=15)
+"""What an operation that was pushed aside gets to undo itself before it is fenced."""

@@ -1,0 +1,50 @@
+"""One machine for one slot: from a name to a host that can become a node."""
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError
+
+from activities.errors import understood
+from activities.kubeadm import Kubeadm
+from activities.machines import Machines
+from domain.frozen import Frozen
+from domain.machine import Machine, Search, Slot
+from workflows.policies import BRIEF, PATIENT, QUEUEING, STUBBORN
+from workflows.steps import do, undo
+
+
+class Provision(Frozen):
+    """A machine wanted for a slot, for the `turn`th time."""
+
+    slot: Slot
+    turn: int = 1
+    avoid: tuple[str, ...] = ()
+
+
+class Delivery(Frozen):
+    """What came of it: a machine that is ready, or why this one was given back."""
+
+    machine: Machine
+    disappointment: str = ""
+
+
+@workflow.defn
+class ProvisionMachine:
+    """Takes a machine, installs it and makes sure that it can be worked on.
+
+    A machine that lets us down is given back, and the caller decides whether to ask for another.
+    The undo of what was taken is the caller's as well: it outlives this workflow."""
+
+    @workflow.run
+    async def run(self, wanted: Provision) -> Delivery:
+        turn = wanted.turn
+        search = Search(slot=wanted.slot, avoid=wanted.avoid)
+        machine = await do(Machines.allocate, search, QUEUEING, turn=turn)
+        try:
+            machine = await do(Machines.deploy, machine, BRIEF, turn=turn)
+            machine = await do(Machines.wait_deployed, machine, PATIENT, turn=turn)
+            await do(Kubeadm.reach, machine, PATIENT, turn=turn)
+            await do(Kubeadm.preflight, machine, BRIEF, turn=turn)
+        except ActivityError as error:
+            await undo(Machines.release, wanted.slot, STUBBORN, turn=turn)
+            return Delivery(machine=machine, disappointment=understood(error).message)
+        return Delivery(machine=machine)

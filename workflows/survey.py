@@ -1,0 +1,18 @@
+"""Looks into the machine pool now and then, so that what can never fit is refused at once."""
+
+from temporalio import workflow
+from temporalio.workflow import ActivityConfig
+
+from activities.machines import Machines
+from activities.sweeping import Sweeping
+from workflows.policies import COURTESY
+from workflows.steps import book, queue
+
+
+@workflow.defn
+class Survey:
+    @workflow.run
+    async def run(self) -> None:
+        config: ActivityConfig = {**COURTESY, "task_queue": queue("machines")}
+        stock = await workflow.execute_activity_method(Machines.stock, **config)
+        await book(Sweeping.restock, stock)

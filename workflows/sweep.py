@@ -1,0 +1,46 @@
+"""The pawl: what was accepted is started, what was called off is told, what was lost is noticed."""
+
+from temporalio import workflow
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.exceptions import FailureError, WorkflowAlreadyStartedError
+from temporalio.workflow import ParentClosePolicy
+
+from activities.sweeping import Due, Sweeping
+from workflows.catalogue import CATALOGUE
+from workflows.policies import BOOKS
+from workflows.steps import book
+
+
+@workflow.defn
+class Sweep:
+    """Runs every few seconds, one at a time. Repairs only the gaps between the rows and Temporal;
+    it never starts over what has run."""
+
+    @workflow.run
+    async def run(self) -> None:
+        standing = await workflow.execute_local_activity_method(Sweeping.look, **BOOKS)
+        for due in standing.unlaunched:
+            await self._launch(due)
+        for due in standing.called_off:
+            await self._tell(due)
+        for due in standing.silent:
+            await book(Sweeping.verify, due)
+
+    async def _launch(self, due: Due) -> None:
+        """Under its usual id: of all who start it, one succeeds."""
+        try:
+            await workflow.start_child_workflow(
+                CATALOGUE[due.kind].run,
+                due.id,
+                id=f"op-{due.id}",
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                parent_close_policy=ParentClosePolicy.ABANDON,
+            )
+        except WorkflowAlreadyStartedError:
+            workflow.logger.debug("operation %s has been started meanwhile", due.id)
+
+    async def _tell(self, due: Due) -> None:
+        try:
+            await workflow.get_external_workflow_handle(f"op-{due.id}").cancel()
+        except FailureError:
+            workflow.logger.debug("operation %s has ended meanwhile", due.id)

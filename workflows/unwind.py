@@ -1,0 +1,73 @@
+"""Taking back what was done, when what was begun does not end well."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+from temporalio.workflow import ActivityConfig
+
+from workflows.policies import STUBBORN
+from workflows.steps import Subject, undo
+
+_Step = Callable[[], Awaitable[Any]]
+
+
+class Unwind:
+    """Collects undo steps and runs them backwards if the block does not end well.
+
+    Add the undo *before* doing the step. A step that failed may have half happened, so its undo
+    must run too; that is why every undo in `activities/` treats "nothing there" as success.
+
+    The undos of one subject run one after the other, the last added first; different subjects are
+    undone side by side. A second cancel does not stop them. An undo added with `COURTESY` may fail;
+    one added as `STUBBORN`, which is the rule, is tried until it succeeds."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[str, list[_Step]] = {}
+
+    def add(
+        self,
+        step: Callable[[Any, Subject], Awaitable[Any]],
+        subject: Subject,
+        how: ActivityConfig = STUBBORN,
+        *,
+        turn: int = 1,
+    ) -> None:
+        """Remember how to take a step back."""
+
+        async def take_back() -> None:
+            try:
+                await undo(step, subject, how, turn=turn)
+            except FailureError as error:
+                workflow.logger.warning("left behind: %s %s: %s", step, subject.named, error)
+
+        self._lanes.setdefault(subject.named, []).append(take_back)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, FailureError | asyncio.CancelledError):
+            await _whatever_happens([self._walk(lane) for lane in self._lanes.values()])
+
+    async def _walk(self, lane: list[_Step]) -> None:
+        while lane:
+            await lane.pop()()
+
+
+async def _whatever_happens(work: "list[Any]") -> None:
+    """Run all to their end, even if we are told to stop again meanwhile."""
+    pending = [asyncio.create_task(each) for each in work]
+    while pending:
+        with suppress(asyncio.CancelledError):
+            await workflow.wait(pending)
+        pending = [task for task in pending if not task.done()]
