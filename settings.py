@@ -1,9 +1,10 @@
 """The settings: one frozen model, read once by a composition root and passed on as arguments.
 
-What is said later wins: the defaults here, then the file (`windlass.toml`, or what
-WINDLASS_FILE names), then the environment (WINDLASS_GRPC_ADDRESS, WINDLASS_SITE__PORT), then flags."""
+What is said later wins: the defaults here, then the file (`windlass.toml`, or what WINDLASS_FILE
+names), then the environment (WINDLASS_GRPC_ADDRESS, WINDLASS_SITE__PORT), then flags."""
 
 import os
+import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -140,10 +141,31 @@ class Settings(BaseSettings):
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
         env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 (the library's signature)
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+
+def start_log(settings: Settings) -> None:
+    """Write log lines to standard error: JSON for machines, or text for people."""
+    import structlog
+
+    renderer: structlog.typing.Processor = structlog.processors.JSONRenderer()
+    if settings.log_format == "text":
+        renderer = structlog.dev.ConsoleRenderer(colors=False)
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(settings.log_level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
 
 
 class Origin(BaseModel):

@@ -24,7 +24,7 @@ class Leg(Frozen):
     lanes: tuple[Lane, ...]
 
 
-class Progress(Frozen):
+class Estimate(Frozen):
     """How far an operation has come."""
 
     percent: int
@@ -126,7 +126,7 @@ def told(legs: tuple[Leg, ...], seen: Iterable[Step]) -> list[Step]:
 
 def progress(
     legs: tuple[Leg, ...], seen: Iterable[Step], learnt: Mapping[str, float], now: datetime
-) -> Progress:
+) -> Estimate:
     """Percent and time left, by what the same steps usually take (`learnt`, seconds per verb).
 
     Percent stays below 100 while anything is left. A step that takes longer than usual counts as
@@ -150,7 +150,7 @@ def progress(
     share = 1 - sum(map(left, everything)) / whole if whole else 0.0
     seconds = sum(max(sum(map(left, lane.steps)) for lane in leg.lanes) for leg in legs)
     known = any(key.verb in learnt for key in everything)
-    return Progress(
+    return Estimate(
         percent=min(99, max(0, int(100 * share))),
         eta=timedelta(seconds=seconds) if known and seconds else None,
     )

@@ -76,7 +76,7 @@ class SimulatedClusters:
     def by_endpoint(self, endpoint: str) -> Cluster | None:
         """The cluster the name leads to: the youngest, if more than one was made under it."""
         found = [cluster for cluster in self._clusters.values() if cluster.endpoint == endpoint]
-        return max(found, key=lambda cluster: cluster.created, default=None)
+        return found[-1] if found else None
 
     def alive(self, uid: str) -> bool:
         """Whether the API can answer: a majority of the voting members runs and is healthy."""
@@ -123,9 +123,14 @@ class SimulatedClusters:
         return known.expires is None or self._clock.now() < known.expires
 
     async def initialise(self, founding: Founding) -> Cluster:
-        """Make a cluster with one member, one control-plane node and a server for its API."""
+        """Make a cluster with one member and one control-plane node, and let its API answer."""
+        cluster = self.found(founding)
+        await self.host_started(founding.address, founding.uid, founding.name)
+        return cluster
+
+    def found(self, founding: Founding) -> Cluster:
+        """Make a cluster whose only host is not up yet. The same uid again is the same cluster."""
         if (known := self._clusters.get(founding.uid)) is not None:
-            await self.host_started(founding.address, founding.uid, founding.name)
             return known
         root = authority.authority("kubernetes")
         cluster = Cluster(
@@ -145,7 +150,6 @@ class SimulatedClusters:
         joiner = Joiner(name=founding.name, address=founding.address, version=founding.version)
         self._add_member(cluster, joiner, learner=False, alternatives=founding.alternatives)
         self._add_node(cluster, joiner, Role.CONTROL_PLANE)
-        await self.host_started(founding.address, cluster.uid, founding.name)
         return cluster
 
     def mint_token(self, uid: str, token: str, *, seconds: float | None, description: str) -> None:

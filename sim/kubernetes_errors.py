@@ -110,6 +110,11 @@ def forbidden(user: str, verb: str, plural: str, group: str, namespace: str) -> 
     return Refused(403, "Forbidden", message, details={"group": group, "kind": plural})
 
 
+def protected(namespace: str) -> Refused:
+    message = f'namespaces "{namespace}" is forbidden: this namespace may not be deleted'
+    return Refused(403, "Forbidden", message, details={"name": namespace, "kind": "namespaces"})
+
+
 def budget_spent(budget: str, needed: int, healthy: int) -> Refused:
     """An eviction that a PodDisruptionBudget does not allow now."""
     why = f"The disruption budget {budget} needs {needed} healthy pods and has {healthy} currently"

@@ -24,8 +24,8 @@ def moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def shown(node: Node, cluster: Cluster, *, ready: bool, runs: bool, since: float) -> Body:
-    """The Node object, without its version. `since` is when it last became Ready or stopped."""
+def shown(node: Node, cluster: Cluster, *, ready: bool, runs: bool) -> Body:
+    """The Node object, without its version."""
     taints = [taint.model_dump(exclude_defaults=True) for taint in node.taints]
     if node.unschedulable:
         taints.append({"key": UNSCHEDULABLE, "effect": "NoSchedule"})
@@ -50,7 +50,7 @@ def shown(node: Node, cluster: Cluster, *, ready: bool, runs: bool, since: float
         "kind": "Node",
         "metadata": metadata,
         "spec": spec,
-        "status": _status(node, cluster, ready=ready, runs=runs, since=since),
+        "status": _status(node, cluster, ready=ready, runs=runs),
     }
 
 
@@ -71,7 +71,7 @@ def taken(node: Node, body: Body) -> Node:
     )
 
 
-def _status(node: Node, cluster: Cluster, *, ready: bool, runs: bool, since: float) -> Body:
+def _status(node: Node, cluster: Cluster, *, ready: bool, runs: bool) -> Body:
     capacity = {"cpu": "16", "memory": "65536000Ki", "ephemeral-storage": "479Gi", "pods": "110"}
     series = _SERIES.get(node.version, "jammy")
     return {
@@ -81,7 +81,7 @@ def _status(node: Node, cluster: Cluster, *, ready: bool, runs: bool, since: flo
         ],
         "allocatable": capacity | {"memory": "65433600Ki"},
         "capacity": capacity,
-        "conditions": _conditions(cluster, ready=ready, runs=runs, since=since),
+        "conditions": _conditions(node, cluster, ready=ready, runs=runs),
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
         "images": [],
         "nodeInfo": {
@@ -99,7 +99,7 @@ def _status(node: Node, cluster: Cluster, *, ready: bool, runs: bool, since: flo
     }
 
 
-def _conditions(cluster: Cluster, *, ready: bool, runs: bool, since: float) -> list[Body]:
+def _conditions(node: Node, cluster: Cluster, *, ready: bool, runs: bool) -> list[Body]:
     if not runs:
         unknown = ("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
         told = dict.fromkeys(("MemoryPressure", "DiskPressure", "PIDPressure", "Ready"), unknown)
@@ -115,14 +115,15 @@ def _conditions(cluster: Cluster, *, ready: bool, runs: bool, since: float) -> l
         elif cluster.network_since is None:
             why = "container runtime network not ready: cni plugin not initialized"
             told["Ready"] = ("False", "KubeletNotReady", why)
+    since = moment(max(node.joined, cluster.network_since or 0) if ready else node.joined)
     return [
         {
             "type": condition,
             "status": status,
             "reason": reason,
             "message": message,
-            "lastHeartbeatTime": moment(since),
-            "lastTransitionTime": moment(since),
+            "lastHeartbeatTime": since,
+            "lastTransitionTime": since,
         }
         for condition, (status, reason, message) in told.items()
     ]

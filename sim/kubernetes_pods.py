@@ -7,7 +7,7 @@ stored; deleting one makes another in its place."""
 
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -41,39 +41,6 @@ class Pods:
         """Delete a pod, stored or not."""
         self._turns[_origin(pod)] += 1
         self._shelves.drop(PODS, pod)
-
-    def counted(self, daemonset: Body) -> Body:
-        """A DaemonSet with what it would know of its pods."""
-        uid = daemonset["metadata"]["uid"]
-        pods = [pod for pod in self.all() if _owner(pod).get("uid") == uid]
-        ready = sum(is_ready(pod) for pod in pods)
-        status = {
-            "currentNumberScheduled": len(pods),
-            "desiredNumberScheduled": len(pods),
-            "numberAvailable": ready,
-            "numberMisscheduled": 0,
-            "numberReady": ready,
-            "numberUnavailable": len(pods) - ready,
-            "observedGeneration": daemonset["metadata"].get("generation", 1),
-            "updatedNumberScheduled": len(pods),
-        }
-        return daemonset | {"status": status}
-
-    def replicated(self, owner: Body) -> Body:
-        """A Deployment, or what is like one, with what it would know of its pods."""
-        uid = owner["metadata"]["uid"]
-        pods = [pod for pod in self.all() if _owner(pod).get("uid") == uid]
-        ready = sum(is_ready(pod) for pod in pods)
-        available = "True" if ready >= owner["spec"].get("replicas", 1) else "False"
-        status = {
-            "availableReplicas": ready,
-            "conditions": [{"type": "Available", "status": available}],
-            "observedGeneration": owner["metadata"].get("generation", 1),
-            "readyReplicas": ready,
-            "replicas": len(pods),
-            "updatedReplicas": len(pods),
-        }
-        return owner | {"status": status}
 
     def _settle(self) -> None:
         """Let go of pods whose node is gone, make as many as are wanted, and place them."""
@@ -163,7 +130,11 @@ class Pods:
         return pod | {"metadata": metadata, "spec": spec, "status": status}
 
     def _shown(self, pod: Body, node: Node | None) -> Body:
-        spec: Body = {"restartPolicy": "Always", "schedulerName": "default-scheduler", **pod["spec"]}
+        spec: Body = {
+            "restartPolicy": "Always",
+            "schedulerName": "default-scheduler",
+            **pod["spec"],
+        }
         if node is None:
             return pod | {"spec": spec, "status": _pending()}
         clusters, uid = self._shelves.clusters, self._shelves.uid
@@ -192,6 +163,49 @@ class Pods:
 
 _ORIGIN = "windlass.simulated/origin"
 """The annotation by which a pod that is not stored is known again when it is deleted."""
+
+
+def daemons_counted(daemonset: Body, pods: Iterable[Body]) -> Body:
+    """A DaemonSet with what it would know of its pods."""
+    mine, ready = _owned(daemonset, pods)
+    status = {
+        "currentNumberScheduled": mine,
+        "desiredNumberScheduled": mine,
+        "numberAvailable": ready,
+        "numberMisscheduled": 0,
+        "numberReady": ready,
+        "numberUnavailable": mine - ready,
+        "observedGeneration": daemonset["metadata"].get("generation", 1),
+        "updatedNumberScheduled": mine,
+    }
+    return daemonset | {"status": status}
+
+
+def replicas_counted(owner: Body, pods: Iterable[Body]) -> Body:
+    """A Deployment, or what is like one, with what it would know of its pods."""
+    mine, ready = _owned(owner, pods)
+    available = "True" if ready >= owner["spec"].get("replicas", 1) else "False"
+    status = {
+        "availableReplicas": ready,
+        "conditions": [{"type": "Available", "status": available}],
+        "observedGeneration": owner["metadata"].get("generation", 1),
+        "readyReplicas": ready,
+        "replicas": mine,
+        "updatedReplicas": mine,
+    }
+    return owner | {"status": status}
+
+
+def is_derived(pod: Body) -> bool:
+    """Whether the pod follows from a node, so that there is nothing to store."""
+    return bool(_origin(pod))
+
+
+def _owned(owner: Body, pods: Iterable[Body]) -> tuple[int, int]:
+    """How many pods it has, and how many of them are ready."""
+    uid = owner["metadata"]["uid"]
+    mine = [pod for pod in pods if _owner(pod).get("uid") == uid]
+    return len(mine), sum(is_ready(pod) for pod in mine)
 
 
 def is_ready(pod: Body) -> bool:

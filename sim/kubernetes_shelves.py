@@ -1,6 +1,5 @@
 """Where a cluster's objects lie, by kind, namespace and name; nodes excepted."""
 
-from collections.abc import Iterable
 from uuid import uuid4
 
 from sim.cluster import Cluster, Node
@@ -25,6 +24,9 @@ class Shelves:
             raise LookupError(f"cluster {self.uid} is gone")
         return cluster
 
+    def seconds(self) -> float:
+        return self._clock.now()
+
     def now(self) -> str:
         return moment(self._clock.now())
 
@@ -39,9 +41,6 @@ class Shelves:
         objects = self.clusters.objects(self.uid)
         return [body for key, body in objects.items() if key.startswith(prefix)]
 
-    def everything(self) -> list[tuple[str, Body]]:
-        return list(self.clusters.objects(self.uid).items())
-
     def put(self, kind: Kind, body: Body) -> None:
         metadata = body["metadata"]
         key = _key(kind, metadata.get("namespace", ""), metadata["name"])
@@ -52,19 +51,20 @@ class Shelves:
         metadata = body["metadata"]
         key = _key(kind, metadata.get("namespace", ""), metadata["name"])
         self.clusters.drop_object(self.uid, key)
-        self._drop_owned({metadata["uid"]})
+        self._drop_owned(metadata["uid"])
 
-    def drop_keys(self, keys: Iterable[str]) -> None:
-        for key in list(keys):
-            self.clusters.drop_object(self.uid, key)
-
-    def _drop_owned(self, owners: set[str]) -> None:
-        for key, body in self.everything():
-            if owners & {
-                owner["uid"] for owner in body["metadata"].get("ownerReferences") or ()
-            }:
+    def empty(self, namespace: str) -> None:
+        """Drop everything in a namespace."""
+        for key, body in list(self.clusters.objects(self.uid).items()):
+            if body["metadata"].get("namespace") == namespace:
                 self.clusters.drop_object(self.uid, key)
-                self._drop_owned({body["metadata"]["uid"]})
+
+    def _drop_owned(self, uid: str) -> None:
+        for key, body in list(self.clusters.objects(self.uid).items()):
+            owners = body["metadata"].get("ownerReferences") or ()
+            if any(owner["uid"] == uid for owner in owners):
+                self.clusters.drop_object(self.uid, key)
+                self._drop_owned(body["metadata"]["uid"])
 
     def born(self, kind: Kind, body: Body) -> Body:
         """A new object: what it was asked to be, with an identity."""

@@ -10,17 +10,17 @@ import asyncio
 import functools
 import random
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import event
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, InterfaceError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
-from domain.errors import Unavailable
+from domain.errors import Invalid, Unavailable
 
 TRIES = 8
 """How often a colliding transaction is run before its error is the caller's."""
@@ -28,6 +28,8 @@ TRIES = 8
 FIRST_PAUSE_SECONDS = 0.005
 BUSY_TIMEOUT_MS = 10_000
 """How long SQLite waits for another process's write before it says that the file is busy."""
+
+DRIVERS = ("sqlite+aiosqlite", "postgresql+asyncpg")
 
 COLLISIONS = frozenset({"40001", "40P01", "55P03", sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 """PostgreSQL's serialisation failure, deadlock and lock not available; SQLite's busy file."""
@@ -48,7 +50,7 @@ class Database:
     """A database by its URL: `sqlite+aiosqlite:///path` or `postgresql+asyncpg://…`."""
 
     def __init__(self, url: str, *, connections: int = 8) -> None:
-        self.url = make_url(url)
+        self.url = _address(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         options: dict[str, Any] = {"pool_size": connections, "max_overflow": 0, "pool_timeout": 10}
         if not self.is_sqlite:
@@ -70,6 +72,22 @@ class Database:
 
     async def close(self) -> None:
         await self.engine.dispose()
+
+
+def _address(url: str) -> URL:
+    """The URL, which is never repeated in an error: it may hold a password."""
+    try:
+        address = make_url(url)
+    except ArgumentError:
+        address = None
+    if address is None or address.drivername not in DRIVERS:
+        raise Invalid(
+            f"the database's URL begins with neither {DRIVERS[0]}:// nor {DRIVERS[1]}://",
+            reason="DATABASE_URL_INVALID",
+            do="set WINDLASS_DATABASE to sqlite+aiosqlite:///PATH "
+            "or postgresql+asyncpg://USER:PASSWORD@HOST/NAME",
+        )
+    return address
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
@@ -102,7 +120,7 @@ Args = ParamSpec("Args")
 Answer = TypeVar("Answer")
 
 _Method = Callable[Concatenate[AnyStore, AsyncSession, Args], Awaitable[Answer]]
-_Bound = Callable[Concatenate[AnyStore, Args], Awaitable[Answer]]
+_Bound = Callable[Concatenate[AnyStore, Args], Coroutine[Any, Any, Answer]]
 
 
 def transaction(method: _Method[AnyStore, Args, Answer]) -> _Bound[AnyStore, Args, Answer]:

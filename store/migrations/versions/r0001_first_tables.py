@@ -11,8 +11,32 @@ depends_on = None
 LIVING = sa.text("phase <> 'gone'")
 ACTIVE = sa.text("stage IN ('requested', 'running')")
 
+TABLES = (
+    "clusters",
+    "pools",
+    "slots",
+    "operations",
+    "idempotency",
+    "steps",
+    "journal",
+    "secrets",
+    "stock",
+)
+
 
 def upgrade() -> None:
+    _clusters()
+    _operations()
+    _steps_and_journal()
+    _secrets_and_stock()
+
+
+def downgrade() -> None:
+    for table in reversed(TABLES):
+        op.drop_table(table)
+
+
+def _clusters() -> None:
     op.create_table(
         "clusters",
         sa.Column("uid", sa.String(36), nullable=False),
@@ -28,7 +52,6 @@ def upgrade() -> None:
         sa.Column("changed", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("uid", name=op.f("pk_clusters")),
     )
-
     op.create_index(
         "uq_clusters_living_name",
         "clusters",
@@ -38,31 +61,33 @@ def upgrade() -> None:
         postgresql_where=LIVING,
     )
     op.create_table(
-        "idempotency",
-        sa.Column("tenant", sa.String(63), nullable=False),
-        sa.Column("caller", sa.String(255), nullable=False),
-        sa.Column("method", sa.String(255), nullable=False),
-        sa.Column("key", sa.String(255), nullable=False),
-        sa.Column("digest", sa.String(64), nullable=False),
-        sa.Column("operation", sa.String(36), nullable=False),
-        sa.Column("created", sa.DateTime(timezone=True), nullable=False),
-        sa.PrimaryKeyConstraint("tenant", "caller", "method", "key", name=op.f("pk_idempotency")),
+        "pools",
+        sa.Column("cluster", sa.String(36), nullable=False),
+        sa.Column("name", sa.String(63), nullable=False),
+        sa.Column("ordinal", sa.Integer(), nullable=False),
+        sa.Column("wanted", sa.Integer(), nullable=False),
+        sa.Column("instance_type", sa.Text(), nullable=False),
+        sa.Column("labels", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("cluster", "name", name=op.f("pk_pools")),
     )
-
-    op.create_index("ix_idempotency_created", "idempotency", ["created"])
     op.create_table(
-        "journal",
-        sa.Column("operation", sa.String(36), nullable=False),
-        sa.Column("number", sa.Integer(), nullable=False),
-        sa.Column("time", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("note", sa.Text(), nullable=False),
-        sa.Column("stage", sa.String(32), nullable=False),
-        sa.Column("step", sa.Text(), nullable=False),
-        sa.Column("failure", sa.Text(), nullable=False),
-        sa.Column("last", sa.Boolean(), nullable=False),
-        sa.PrimaryKeyConstraint("operation", "number", name=op.f("pk_journal")),
+        "slots",
+        sa.Column("cluster", sa.String(36), nullable=False),
+        sa.Column("name", sa.String(63), nullable=False),
+        sa.Column("ordinal", sa.Integer(), nullable=False),
+        sa.Column("slot", sa.Text(), nullable=False),
+        sa.Column("phase", sa.String(32), nullable=False),
+        sa.Column("system_id", sa.Text(), nullable=False),
+        sa.Column("hostname", sa.Text(), nullable=False),
+        sa.Column("address", sa.Text(), nullable=False),
+        sa.Column("status", sa.Text(), nullable=False),
+        sa.Column("kubelet", sa.Text(), nullable=False),
+        sa.Column("changed", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("cluster", "name", name=op.f("pk_slots")),
     )
 
+
+def _operations() -> None:
     op.create_table(
         "operations",
         sa.Column("id", sa.String(36), nullable=False),
@@ -88,7 +113,6 @@ def upgrade() -> None:
         sa.Column("events", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_operations")),
     )
-
     op.create_index("ix_operations_created_id", "operations", ["created", "id"])
     op.create_index("ix_operations_stage_ended", "operations", ["stage", "ended"])
     op.create_index(
@@ -100,41 +124,20 @@ def upgrade() -> None:
         postgresql_where=ACTIVE,
     )
     op.create_table(
-        "pools",
-        sa.Column("cluster", sa.String(36), nullable=False),
-        sa.Column("name", sa.String(63), nullable=False),
-        sa.Column("ordinal", sa.Integer(), nullable=False),
-        sa.Column("wanted", sa.Integer(), nullable=False),
-        sa.Column("instance_type", sa.Text(), nullable=False),
-        sa.Column("labels", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint("cluster", "name", name=op.f("pk_pools")),
+        "idempotency",
+        sa.Column("tenant", sa.String(63), nullable=False),
+        sa.Column("caller", sa.String(255), nullable=False),
+        sa.Column("method", sa.String(255), nullable=False),
+        sa.Column("key", sa.String(255), nullable=False),
+        sa.Column("digest", sa.String(64), nullable=False),
+        sa.Column("operation", sa.String(36), nullable=False),
+        sa.Column("created", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("tenant", "caller", "method", "key", name=op.f("pk_idempotency")),
     )
+    op.create_index("ix_idempotency_created", "idempotency", ["created"])
 
-    op.create_table(
-        "secrets",
-        sa.Column("reference", sa.String(255), nullable=False),
-        sa.Column("sealed", sa.LargeBinary(), nullable=False),
-        sa.Column("sealed_with", sa.String(32), nullable=False),
-        sa.Column("changed", sa.DateTime(timezone=True), nullable=False),
-        sa.PrimaryKeyConstraint("reference", name=op.f("pk_secrets")),
-    )
 
-    op.create_table(
-        "slots",
-        sa.Column("cluster", sa.String(36), nullable=False),
-        sa.Column("name", sa.String(63), nullable=False),
-        sa.Column("ordinal", sa.Integer(), nullable=False),
-        sa.Column("slot", sa.Text(), nullable=False),
-        sa.Column("phase", sa.String(32), nullable=False),
-        sa.Column("system_id", sa.Text(), nullable=False),
-        sa.Column("hostname", sa.Text(), nullable=False),
-        sa.Column("address", sa.Text(), nullable=False),
-        sa.Column("status", sa.Text(), nullable=False),
-        sa.Column("kubelet", sa.Text(), nullable=False),
-        sa.Column("changed", sa.DateTime(timezone=True), nullable=False),
-        sa.PrimaryKeyConstraint("cluster", "name", name=op.f("pk_slots")),
-    )
-
+def _steps_and_journal() -> None:
     op.create_table(
         "steps",
         sa.Column("operation", sa.String(36), nullable=False),
@@ -148,8 +151,30 @@ def upgrade() -> None:
         sa.Column("note", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("operation", "key", name=op.f("pk_steps")),
     )
-
     op.create_index("ix_steps_verb_ended", "steps", ["verb", "ended"])
+    op.create_table(
+        "journal",
+        sa.Column("operation", sa.String(36), nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
+        sa.Column("time", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("note", sa.Text(), nullable=False),
+        sa.Column("stage", sa.String(32), nullable=False),
+        sa.Column("step", sa.Text(), nullable=False),
+        sa.Column("failure", sa.Text(), nullable=False),
+        sa.Column("last", sa.Boolean(), nullable=False),
+        sa.PrimaryKeyConstraint("operation", "number", name=op.f("pk_journal")),
+    )
+
+
+def _secrets_and_stock() -> None:
+    op.create_table(
+        "secrets",
+        sa.Column("reference", sa.String(255), nullable=False),
+        sa.Column("sealed", sa.LargeBinary(), nullable=False),
+        sa.Column("sealed_with", sa.String(32), nullable=False),
+        sa.Column("changed", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("reference", name=op.f("pk_secrets")),
+    )
     op.create_table(
         "stock",
         sa.Column("pool", sa.String(63), nullable=False),
@@ -158,15 +183,3 @@ def upgrade() -> None:
         sa.Column("seen", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("pool", name=op.f("pk_stock")),
     )
-
-
-def downgrade() -> None:
-    op.drop_table("stock")
-    op.drop_table("steps")
-    op.drop_table("slots")
-    op.drop_table("secrets")
-    op.drop_table("pools")
-    op.drop_table("operations")
-    op.drop_table("journal")
-    op.drop_table("idempotency")
-    op.drop_table("clusters")

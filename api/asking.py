@@ -1,0 +1,91 @@
+"""Who asks, through which method and under which key, and what they are told beside the reply.
+
+The door notes the call that runs where its handler finds it: grpc.aio tells handlers neither the
+method's name nor the id that the door gave the call."""
+
+import hashlib
+import secrets
+from collections.abc import Iterable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import grpc.aio
+from google.protobuf.message import Message
+
+from domain.errors import Invalid
+from domain.operation import Ask, OperationId
+
+if TYPE_CHECKING:
+    Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+else:
+    Context = grpc.aio.ServicerContext
+
+REQUEST_ID = "x-request-id"
+IDEMPOTENCY_KEY = "idempotency-key"
+OPERATION = "windlass-operation"
+
+KEY_LENGTH = 128
+
+
+class Call(NamedTuple):
+    """The call that runs."""
+
+    method: str
+    """Its full name, such as `cnct.kaas.api.Cluster/CreateCluster`."""
+    request_id: str
+    """The caller's, or one that we drew."""
+    key: str
+    """What the caller will repeat the request under. Empty: there is no such promise."""
+
+
+_RUNNING: ContextVar[Call] = ContextVar("call")
+
+
+def arrive(method: str, metadata: Iterable[tuple[str, str | bytes]]) -> Call:
+    """Note the call that runs from here on.
+
+    A request id is also the key of the request. Proxies like to add request ids of their own, so
+    an `idempotency-key`, which only a caller sets, comes first."""
+    given = {name: value for name, value in metadata if name in (REQUEST_ID, IDEMPOTENCY_KEY)}
+    asked = given.get(REQUEST_ID)
+    call = Call(method, str(asked) if _is_key(asked) else secrets.token_hex(8), "")
+    _RUNNING.set(call)
+    for name, value in given.items():
+        if not _is_key(value):
+            raise Invalid(
+                f"{name} must be 1 to {KEY_LENGTH} printable ASCII characters",
+                reason="INVALID_REQUEST_ID",
+                do="use a UUID",
+            )
+    if given:
+        call = call._replace(key=str(given.get(IDEMPOTENCY_KEY, asked)))
+        _RUNNING.set(call)
+    return call
+
+
+def running() -> Call:
+    """The call that runs."""
+    return _RUNNING.get()
+
+
+def asked(request: Message) -> Ask:
+    """Who asks for a change with `request`. Until there is sign-in, everybody is anonymous.
+
+    The digest is of the request written anew, so the order of its fields does not matter."""
+    call = _RUNNING.get()
+    digest = hashlib.sha256(request.SerializeToString(deterministic=True)).hexdigest()
+    return Ask(method=call.method, key=call.key, digest=digest)
+
+
+def refer(context: Context, operation: OperationId) -> None:
+    """Tell the caller, beside the reply, which operation its request led to."""
+    context.set_trailing_metadata(((REQUEST_ID, _RUNNING.get().request_id), (OPERATION, operation)))
+
+
+def _is_key(value: str | bytes | None) -> bool:
+    return (
+        isinstance(value, str)
+        and 1 <= len(value) <= KEY_LENGTH
+        and value.isascii()
+        and value.isprintable()
+    )

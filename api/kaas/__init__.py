@@ -1,0 +1,1 @@
+"""The kaas contract: Kubernetes clusters on bare metal."""

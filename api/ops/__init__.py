@@ -1,0 +1,1 @@
+"""Operations: our own contract, and the same operations as google.longrunning."""

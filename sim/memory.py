@@ -1,0 +1,215 @@
+"""The whole world in one process: what the ports promise, kept without a socket.
+
+For tests of workflows, where each step may be the last, may run twice and may be where somebody
+calls the work off. It answers at once and remembers everything, so that a test can ask afterwards
+what was left behind."""
+
+from dataclasses import dataclass, field
+
+from domain.errors import Failed, Invalid, NotFound, Unavailable
+from domain.machine import Machine, Role, Search, Slot
+from domain.ports import ClusterMark, Endpoint, Joining, Node, Stock
+
+
+@dataclass
+class Metal:
+    """One machine: who has it, and what became of it."""
+
+    system_id: str
+    address: str
+    tag: str = "metal"
+    owner: str = ""
+    """The agent name of the slot it fills."""
+    cluster: str = ""
+    deployed: bool = False
+    node: str = ""
+    sour: bool = False
+    """Never deploys."""
+
+
+@dataclass
+class MemoryWorld:
+    """Machines, names, nodes. `taken` counts every allocation there ever was."""
+
+    machines: list[Metal] = field(default_factory=list)
+    names: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    nodes: dict[str, set[str]] = field(default_factory=dict)
+    members: dict[str, list[str]] = field(default_factory=dict)
+    kubeadm_runs: list[str] = field(default_factory=list)
+    taken: list[tuple[str, str]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, count: int, *, sour: int = 0) -> "MemoryWorld":
+        """A world with so many machines, the first of which never deploy."""
+        return cls(
+            machines=[
+                Metal(system_id=f"m{index:03}", address=f"127.0.7.{index + 1}", sour=index < sour)
+                for index in range(count)
+            ]
+        )
+
+    @property
+    def leftovers(self) -> list[str]:
+        """Everything that somebody still holds; nothing, if all was given back."""
+        owned = [
+            f"{metal.system_id} is owned by {metal.owner}" for metal in self.machines if metal.owner
+        ]
+        return owned + [f"{name} leads to {led}" for name, led in self.names.items()]
+
+    def held_by(self, agent_name: str) -> Metal | None:
+        return next((metal for metal in self.machines if metal.owner == agent_name), None)
+
+
+class MemoryMachines:
+    """`domain.ports.MachinePool`."""
+
+    def __init__(self, world: MemoryWorld) -> None:
+        self._world = world
+
+    async def allocate(self, search: Search) -> Machine:
+        slot = search.slot
+        metal = self._world.held_by(slot.agent_name)
+        if metal is None:
+            fitting = [m for m in self._world.machines if slot.instance_type in ("", m.tag)]
+            if not fitting:
+                raise Invalid(f"no machine is tagged {slot.instance_type!r}")
+            free = [m for m in fitting if not m.owner and m.system_id not in search.avoid]
+            if not free:
+                raise Unavailable(f"no machine is free for {slot.name}")
+            metal = free[0]
+            metal.owner, metal.cluster = slot.agent_name, slot.cluster_uid
+            self._world.taken.append((slot.name, metal.system_id))
+        return Machine(slot=slot, system_id=metal.system_id, status="Allocated")
+
+    async def deploy(self, machine: Machine) -> Machine:
+        self._metal(machine).deployed = True
+        return machine.model_copy(update={"status": "Deploying"})
+
+    async def deployed(self, machine: Machine) -> Machine | None:
+        metal = self._metal(machine)
+        if metal.sour:
+            status = "Failed deployment"
+            raise Failed(f"{metal.system_id}: {status}", facts={"status": status})
+        return machine.model_copy(
+            update={"status": "Deployed", "address": metal.address, "hostname": metal.system_id}
+        )
+
+    async def release(self, slot: Slot) -> None:
+        metal = self._world.held_by(slot.agent_name)
+        if metal is not None:
+            metal.owner = metal.cluster = metal.node = ""
+            metal.deployed = False
+
+    async def released(self, slot: Slot) -> bool:
+        return self._world.held_by(slot.agent_name) is None
+
+    async def sweep(self, mark: ClusterMark) -> tuple[str, ...]:
+        for metal in self._world.machines:
+            if metal.cluster == mark.uid:
+                metal.owner = metal.cluster = metal.node = ""
+                metal.deployed = False
+        return ()
+
+    async def stock(self) -> Stock:
+        tags: dict[str, int] = {}
+        for metal in self._world.machines:
+            tags[metal.tag] = tags.get(metal.tag, 0) + 1
+        return Stock(machines=len(self._world.machines), tagged=tags)
+
+    def _metal(self, machine: Machine) -> Metal:
+        metal = self._world.held_by(machine.slot.agent_name)
+        if metal is None or metal.system_id != machine.system_id:
+            raise Failed(f"{machine.system_id} is not held by {machine.slot.name}")
+        return metal
+
+
+class MemoryEndpoints:
+    """`domain.ports.Endpoints`."""
+
+    def __init__(self, world: MemoryWorld) -> None:
+        self._world = world
+
+    async def ensure(self, endpoint: Endpoint) -> None:
+        self._world.names[endpoint.name] = endpoint.addresses
+
+    async def remove(self, endpoint: Endpoint) -> None:
+        self._world.names.pop(endpoint.name, None)
+
+
+class MemoryNodes:
+    """`domain.ports.Nodes`."""
+
+    def __init__(self, world: MemoryWorld) -> None:
+        self._world = world
+
+    async def reach(self, machine: Machine) -> bool:
+        return self._metal(machine).deployed
+
+    async def preflight(self, machine: Machine) -> None:
+        self._metal(machine)
+
+    async def initialise(self, joining: Joining) -> None:
+        metal, cluster = self._metal(joining.machine), joining.machine.slot.cluster_uid
+        if metal.node:
+            return
+        if joining.machine.address not in self._world.names.get(joining.endpoint, ()):
+            raise Failed(f"{joining.endpoint} does not lead to {joining.machine.address}")
+        self._world.kubeadm_runs.append(f"init {metal.system_id}")
+        self._world.members[cluster] = [metal.system_id]
+        self._become(joining.machine, metal)
+
+    async def join(self, joining: Joining) -> None:
+        metal, cluster = self._metal(joining.machine), joining.machine.slot.cluster_uid
+        if metal.node:
+            return
+        if not self._world.members.get(cluster):
+            raise Unavailable(f"no API answers for {cluster}")
+        self._world.kubeadm_runs.append(f"join {metal.system_id}")
+        if joining.machine.slot.role is Role.CONTROL_PLANE:
+            self._world.members[cluster].append(metal.system_id)
+        self._become(joining.machine, metal)
+
+    async def leave(self, joining: Joining) -> None:
+        members = self._world.members.get(joining.machine.slot.cluster_uid, [])
+        if joining.machine.system_id in members:
+            members.remove(joining.machine.system_id)
+
+    async def reset(self, machine: Machine) -> None:
+        metal = self._world.held_by(machine.slot.agent_name)
+        if metal is not None:
+            metal.node = ""
+
+    def _become(self, machine: Machine, metal: Metal) -> None:
+        metal.node = machine.slot.name
+        self._world.nodes.setdefault(machine.slot.cluster_uid, set()).add(machine.slot.name)
+
+    def _metal(self, machine: Machine) -> Metal:
+        metal = self._world.held_by(machine.slot.agent_name)
+        if metal is None or metal.system_id != machine.system_id:
+            raise Failed(f"{machine.system_id} does not answer for {machine.slot.name}")
+        return metal
+
+
+class MemoryApi:
+    """`domain.ports.ClusterApi`."""
+
+    def __init__(self, world: MemoryWorld) -> None:
+        self._world = world
+
+    async def ready(self, node: Node) -> bool:
+        return bool(self._world.members.get(node.slot.cluster_uid))
+
+    async def install_network(self, node: Node) -> None:
+        if not await self.ready(node):
+            raise Unavailable(f"{node.endpoint} does not answer")
+
+    async def node_ready(self, node: Node) -> str | None:
+        there = node.slot.name in self._world.nodes.get(node.slot.cluster_uid, set())
+        return node.slot.release.version if there else None
+
+    async def label(self, node: Node) -> None:
+        if node.slot.name not in self._world.nodes.get(node.slot.cluster_uid, set()):
+            raise NotFound(f"there is no node {node.slot.name}")
+
+    async def delete_node(self, node: Node) -> None:
+        self._world.nodes.get(node.slot.cluster_uid, set()).discard(node.slot.name)

@@ -1,0 +1,102 @@
+"""Brings the database to the newest tables, says whether it is there, or drafts a revision.
+
+python -m store migrate [--wait SECONDS]
+python -m store check
+python -m store draft MESSAGE
+"""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from time import monotonic
+
+from pydantic import ValidationError
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
+
+from domain.errors import DomainError, Unavailable
+from settings import Settings
+from store import schema
+from store.engine import Database
+
+PAUSE_SECONDS = 0.5
+"""Between two looks at a database that is starting."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m store", description="The database's tables.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    migrate = commands.add_parser("migrate", help="bring the database to the newest tables")
+    migrate.add_argument(
+        "--wait", type=float, default=60.0, help="seconds a database may take to start (60)"
+    )
+    commands.add_parser("check", help="say whether the database has the newest tables")
+    draft = commands.add_parser("draft", help="write the next revision, for a change of the tables")
+    draft.add_argument("message", help="what changes, in a few words")
+    given = parser.parse_args(arguments)
+    try:
+        return asyncio.run(_run(given))
+    except (DomainError, ValidationError) as error:
+        print(f"error: {_told(error)}", file=sys.stderr)
+        return 1
+
+
+async def _run(given: argparse.Namespace) -> int:
+    if given.command == "draft":
+        print(f"{await schema.draft(given.message)}: read it before you trust it")
+        return 0
+    url = Settings().database
+    return await (_check(url) if given.command == "check" else _migrate(url, given.wait))
+
+
+async def _migrate(url: str, wait_seconds: float) -> int:
+    until = monotonic() + wait_seconds
+    told = False
+    while True:
+        try:
+            revision = await schema.upgrade(url)
+        except Unavailable as error:
+            if make_url(url).get_backend_name() == "sqlite" or monotonic() > until:
+                raise
+            if not told:
+                print(f"waiting up to {wait_seconds:g} s: {_told(error)}", file=sys.stderr)
+            told = True
+            await asyncio.sleep(PAUSE_SECONDS)
+        else:
+            print(f"{_shown(url)} is at {revision}, the newest revision")
+            return 0
+
+
+async def _check(url: str) -> int:
+    database = Database(url, connections=1)
+    try:
+        if await schema.at_head(database):
+            print(f"{_shown(url)} is at {schema.newest()}, the newest revision")
+            return 0
+    finally:
+        await database.close()
+    print(
+        f"error: {_shown(url)} is not at {schema.newest()}, the newest revision\n"
+        "run: python -m store migrate",
+        file=sys.stderr,
+    )
+    return 1
+
+
+def _told(error: DomainError | ValidationError) -> str:
+    """What went wrong and what the driver said of it, on one line each."""
+    if isinstance(error, ValidationError):
+        return f"the settings are wrong: {error}"
+    cause = error.__cause__
+    said = cause.orig if isinstance(cause, DBAPIError) else cause
+    return f"{error.message}{f': {said}' if said else ''}\n{error.do}".strip()
+
+
+def _shown(url: str) -> str:
+    """The database without its password."""
+    return make_url(url).render_as_string(hide_password=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
