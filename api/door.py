@@ -6,17 +6,19 @@ statuses. grpc.aio would answer undecodable bytes with UNKNOWN and the name of a
 requests are decoded here as well."""
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import grpc
 import grpc.aio
 import structlog
-from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
-from google.rpc import status_pb2
+from google.rpc import status_pb2  # type: ignore[import-untyped]
+from structlog.contextvars import bind_contextvars
 
 from api.asking import REQUEST_ID, Context, arrive, running
 from api.errors import packed, packed_bug
@@ -30,10 +32,10 @@ UNARY_SECONDS = 30.0
 """The longest a single call may take. Whoever wants to wait longer asks again, or watches."""
 
 DETAILS = "grpc-status-details-bin"
-
 CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 Answer = TypeVar("Answer")
+Parse: TypeAlias = Callable[[bytes], Message]
 
 log = structlog.get_logger()
 
@@ -41,14 +43,22 @@ log = structlog.get_logger()
 class Service(NamedTuple):
     """A service as its contract describes it, and who serves it."""
 
-    described: ServiceDescriptor
+    described: Any
+    """Its descriptor, for whose type the stubs have two names."""
     servicer: object
     alias: str = ""
     """Served under this name instead of its own."""
 
     @property
     def name(self) -> str:
-        return self.alias or self.described.full_name
+        return self.alias or str(self.described.full_name)
+
+
+class _Method(NamedTuple):
+    name: str
+    seconds: float | None
+    """How long a call may take. None: until its stream ends, or the server."""
+    tally: Callable[[grpc.StatusCode, float], None]
 
 
 class Door:
@@ -56,59 +66,159 @@ class Door:
         self._meters = meters
         self._unary_seconds = unary_seconds
         self._streams: set[asyncio.Timeout] = set()
-        self._closing = False
+        self._closed = False
 
     def opened(self, service: Service) -> grpc.GenericRpcHandler:
         """What a server registers for a service. A method that nobody serves is an error now."""
-        return grpc.method_handlers_generic_handler(
-            service.name,
-            {method.name: self._handler(service, method) for method in service.described.methods},
-        )
+        methods = service.described.methods
+        handlers = {method.name: self._handler(service, method) for method in methods}
+        return grpc.method_handlers_generic_handler(service.name, handlers)
 
     def close(self) -> None:
-        """End every stream, now and from now on: callers take them up again elsewhere. Single
+        """End every stream, and let no new one in: callers take theirs up again elsewhere. Single
         calls are left to end by themselves."""
-        self._closing = True
+        self._closed = True
         now = asyncio.get_running_loop().time()
         for limit in self._streams:
             limit.reschedule(now)
+        self._streams.clear()
 
-    def _handler(self, service: Service, method: MethodDescriptor) -> "Handler":
-        name = f"{service.name}/{method.name}"
-        work = getattr(service.servicer, method.name)
-        parse = _parser(method)
-        if method.client_streaming:
-            handler = self._stream(name, lambda raw, context: work(_each(parse, raw), context))
-            return grpc.stream_stream_rpc_method_handler(handler, None, _written)
-        if method.server_streaming:
-            handler = self._stream(name, lambda raw, context: work(parse(raw), context))
-            return grpc.unary_stream_rpc_method_handler(handler, None, _written)
-        return grpc.unary_unary_rpc_method_handler(self._unary(name, parse, work), None, _written)
+    def _handler(self, service: Service, described: Any) -> "Handler":
+        name = f"{service.name}/{described.name}"
+        work = getattr(service.servicer, described.name)
+        parse = _parser(described)
+        streams = described.server_streaming
+        seconds = None if streams else self._unary_seconds
+        method = _Method(name, seconds, self._meters.method(name))
+        if described.client_streaming:
+            answer = self._stream(method, lambda raw, context: work(_each(parse, raw), context))
+            return grpc.stream_stream_rpc_method_handler(answer, None, _written)
+        if streams:
+            answer = self._stream(method, lambda raw, context: work(parse(raw), context))
+            return grpc.unary_stream_rpc_method_handler(answer, None, _written)
+        return grpc.unary_unary_rpc_method_handler(self._unary(method, parse, work), None, _written)
 
     def _unary(
-        self,
-        name: str,
-        parse: Callable[[bytes], Message],
-        work: Callable[[Message, Context], Awaitable[Message]],
+        self, method: _Method, parse: Parse, work: Callable[[Message, Context], Awaitable[Message]]
     ) -> Callable[[bytes, Context], Awaitable[Message]]:
-        through = self._passage(name)
-
         async def answer(raw: bytes, context: Context) -> Message:
-            async def call() -> Message:
-                async with asyncio.timeout(self._unary_seconds) as limit:
-                    return await work(parse(raw), context)
-                raise AssertionError(limit)
-
-            return await through(context, call)
+            limit = asyncio.timeout(method.seconds)
+            return await _passed(method, context, limit, lambda: work(parse(raw), context))
 
         return answer
 
     def _stream(
-        self, name: str, work: Callable[[Any, Context], Any]
+        self, method: _Method, work: Callable[[Any, Context], Any]
     ) -> Callable[[Any, Context], Awaitable[None]]:
-        through = self._passage(name)
-
         async def answer(raw: Any, context: Context) -> None:
-            await through(context, lambda: self._pour(work, raw, context))
+            limit = asyncio.timeout(None)
+            await _passed(method, context, limit, lambda: self._pour(work, raw, context, limit))
 
         return answer
+
+    async def _pour(
+        self,
+        work: Callable[[Any, Context], Any],
+        raw: Any,
+        context: Context,
+        limit: asyncio.Timeout,
+    ) -> None:
+        """Write a handler's messages. We write them ourselves, so that closing finds us in a wait
+        of ours and not of the library's."""
+        if self._closed:
+            raise _stopping()
+        self._streams.add(limit)
+        try:
+            answers = work(raw, context)
+            if inspect.isawaitable(answers):  # a servicer of a library, which writes for itself
+                await answers
+                return
+            async with aclosing(answers):
+                async for message in answers:
+                    await context.write(message)
+        finally:
+            self._streams.discard(limit)
+
+
+async def _passed(
+    method: _Method,
+    context: Context,
+    limit: asyncio.Timeout,
+    work: Callable[[], Awaitable[Answer]],
+) -> Answer:
+    """Do the work of one call. Whatever comes of it is counted, and no error gets out raw."""
+    began = perf_counter()
+    code = grpc.StatusCode.OK
+    try:
+        call = arrive(method.name, context.invocation_metadata() or ())
+        context.set_trailing_metadata(((REQUEST_ID, call.request_id),))
+        bind_contextvars(request=call.request_id, method=method.name)
+        async with limit:
+            return await work()
+    except asyncio.CancelledError:
+        code = grpc.StatusCode.CANCELLED
+        raise
+    except grpc.aio.AbortError:  # a servicer of a library has given its own answer
+        code = context.code()
+        raise
+    except Exception as error:
+        status = _refused(method, error, overdue=limit.expired())
+        code = CODES[status.code]
+    finally:
+        method.tally(code, perf_counter() - began)
+    trailers = ((REQUEST_ID, running().request_id), (DETAILS, status.SerializeToString()))
+    return await context.abort(code, status.message, trailers)
+
+
+def _refused(method: _Method, error: Exception, *, overdue: bool) -> status_pb2.Status:
+    """What the caller is told. What we cannot explain goes to the log with its trace."""
+    if overdue and isinstance(error, TimeoutError):
+        error = _overdue(method.name, method.seconds) if method.seconds else _stopping()
+    if isinstance(error, DomainError):
+        say = log.warning if isinstance(error, Unavailable) else log.debug
+        say("refused", kind=error.kind, reason=error.reason, error=error.message)
+        return packed(error)
+    log.error("internal error", exc_info=error)
+    return packed_bug(running().request_id)
+
+
+def _overdue(name: str, seconds: float) -> Overdue:
+    return Overdue(
+        f"{name} was not done within {seconds:g} s",
+        do="a change may have been accepted: repeat it with the same request id to find out",
+    )
+
+
+def _stopping() -> Unavailable:
+    return Unavailable(
+        "the server is going down",
+        reason="SERVER_STOPPING",
+        do="call again; a watch goes on after the number of the last event seen",
+    )
+
+
+def _parser(described: Any) -> Parse:
+    message = GetMessageClass(described.input_type)
+    name = described.input_type.full_name
+
+    def parse(raw: bytes) -> Message:
+        try:
+            return message.FromString(raw)
+        except DecodeError as error:
+            raise Invalid(
+                f"the request cannot be decoded as {name}",
+                subject=name,
+                reason="MALFORMED_REQUEST",
+                do="send the message that the contract says; reflection describes it",
+            ) from error
+
+    return parse
+
+
+async def _each(parse: Parse, raws: AsyncIterable[bytes]) -> AsyncIterator[Message]:
+    async for raw in raws:
+        yield parse(raw)
+
+
+def _written(message: Message) -> bytes:
+    return message.SerializeToString()

@@ -5,7 +5,7 @@ RESOURCE_EXHAUSTED and loses ours), so whatever a caller can make long is cut he
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
-from google.rpc import error_details_pb2, status_pb2
+from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 
 from domain.errors import (
     AlreadyExists,
@@ -102,7 +102,8 @@ def _fitting(
     violations: tuple[Violation, ...],
 ) -> list[error_details_pb2.BadRequest.FieldViolation]:
     """As many violations as fit, and how many did not."""
-    fields, left = [], VIOLATIONS_BYTES
+    fields: list[error_details_pb2.BadRequest.FieldViolation] = []
+    left = VIOLATIONS_BYTES
     for violation in violations:
         field = error_details_pb2.BadRequest.FieldViolation(
             field=violation.field, description=_cut(violation.description, VIOLATION_BYTES)

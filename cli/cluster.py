@@ -74,7 +74,9 @@ async def create(
     wait: Wait = False,
     within: Timeout = "30m",
 ) -> None:
-    """Ask for a cluster. It is answered as soon as that is accepted."""
+    """Create a cluster.
+
+    It is answered as soon as it is accepted; what follows is an operation."""
     from protos.gen.kaas.api_pb2 import (
         ClusterStatus,
         ControlPlaneMachineSpec,
@@ -134,13 +136,15 @@ async def delete(
     wait: Wait = False,
     within: Timeout = "30m",
 ) -> None:
-    """Delete a cluster and give its machines back. What runs on it is lost."""
+    """Delete a cluster and give its machines back.
+
+    What runs on it is lost. On a terminal its name has to be typed; elsewhere --yes is needed."""
     from protos.gen.kaas.api_pb2 import DeleteClusterMsg
     from protos.gen.ops.operations_pb2 import SUCCEEDED
 
     limit = seconds(within)
     if not yes:
-        confirm(call, name)
+        await confirm(call, name)
     request = DeleteClusterMsg(name=name)
     reply, operation = await call.change(clusters(call).DeleteCluster, request, request_id)
     call.page.say(f"cluster {name}: {reply.status}")
@@ -150,7 +154,9 @@ async def delete(
 @app.command("nodes")
 @command
 async def nodes(call: Call, name: Cluster) -> None:
-    """List a cluster's nodes and the machines they run on, control plane first."""
+    """List a cluster's nodes and their machines.
+
+    The control plane comes first. A node without a hostname has no machine yet."""
     from protos.gen.kaas.api_pb2 import GetClusterNodesStatusMsg
 
     request = GetClusterNodesStatusMsg(clusterName=name)
@@ -158,7 +164,7 @@ async def nodes(call: Call, name: Cluster) -> None:
     call.page.many(
         [documents.node(machine) for machine in reply.machines],
         NODES,
-        lambda it: f"node/{it['hostname'] or it['machine_id']}",
+        lambda it: f"node/{it['hostname']}" if it["hostname"] else "",
         beside={"cluster": reply.Name or name},
         none=f"cluster {name} has no nodes",
     )
@@ -179,7 +185,7 @@ async def kubeconfig(
         bool, typer.Option("--use", help="With --merge: make it the current context.")
     ] = False,
 ) -> None:
-    """Print a cluster's kubeconfig, or merge it into the file that kubectl uses.
+    """Print a cluster's kubeconfig, or merge it into yours.
 
     A merge replaces entries of the same names and keeps the file as it was beside it, ending in
     .windlass-backup. The current context changes with --use, or if there was none."""
@@ -237,8 +243,10 @@ def clusters(call: Call) -> "api_pb2_grpc.ClusterStub":
     return ClusterStub(call.channel)
 
 
-def confirm(call: Call, name: str) -> None:
+async def confirm(call: Call, name: str) -> None:
     """Have the name typed. Where nobody can type, nobody has agreed."""
+    import asyncio
+
     if not sys.stdin.isatty():
         raise Complaint(
             f"cluster {name} is deleted only if you say so",
@@ -247,6 +255,10 @@ def confirm(call: Call, name: str) -> None:
         )
     call.page.err.print(f"This deletes cluster {name} and all that runs on it.")
     call.page.err.print("Type its name to go on: ", end="")
+    typed = asyncio.Event()
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), typed.set)
+    await typed.wait()  # a blocking read would not let go on Ctrl-C
+    asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
     if sys.stdin.readline().strip() != name:
         raise Complaint("nothing was deleted: that is not its name")
 

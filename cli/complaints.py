@@ -37,6 +37,12 @@ CODES = {
 }
 """By the name of the gRPC status. Every other status is FAILED."""
 
+USUALLY = {
+    "INTERNAL": "look for the request in the server's log",
+    "UNIMPLEMENTED": "windlass doctor compares the versions here and there",
+}
+"""What to do about a status, if the server has no better idea."""
+
 OWN_PLACE = frozenset({"do", "operation", "request"})
 """Facts of an error that have a place of their own in its text."""
 
@@ -117,14 +123,15 @@ def _answered(
         return unreachable(address)
     reason, facts, lines = _details(trailers.get("grpc-status-details-bin", b""))
     shown = [f"{key}: {value}" for key, value in facts.items() if key not in OWN_PLACE and value]
-    do = facts.get("do", "")
+    do = facts.get("do") or USUALLY.get(status, "")
     if status == "DEADLINE_EXCEEDED" and request and not do:
         do = f"it may have been accepted: repeat it with --request-id {request} to find out"
+    message = error.details() or status
     return Complaint(
-        error.details() or status,
+        message,
         CODES.get(status, Code.FAILED),
         reason=reason or status,
-        lines=[*lines, *shown],
+        lines=[line for line in (*lines, *shown) if line != message],
         do=do,
         operation=facts.get("operation", ""),
         request=facts.get("request") or _text(trailers.get("x-request-id", "")) or request,

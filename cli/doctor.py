@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
@@ -67,9 +68,7 @@ async def examine(call: Call) -> int:
 async def _grpc(call: Call) -> AsyncIterator[Finding]:
     """The server's door for calls. If nobody is there, nothing else is asked."""
     begun = time.monotonic()
-    try:
-        await asyncio.wait_for(call.channel.channel_ready(), SECONDS)
-    except TimeoutError:
+    if not await _connected(call):
         yield Finding("fail", "grpc", f"nothing answers at {call.address}", START)
         return
     taken = (time.monotonic() - begun) * 1000
@@ -77,6 +76,18 @@ async def _grpc(call: Call) -> AsyncIterator[Finding]:
     for service in SERVICES:
         yield await _health(call, service)
     yield await _version(call)
+
+
+async def _connected(call: Call) -> bool:
+    """Whether a connection can be made. The first refusal is an answer."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(SECONDS):
+            while (state := call.channel.get_state(try_to_connect=True)).name != "READY":
+                if state.name == "TRANSIENT_FAILURE":
+                    return False
+                await call.channel.wait_for_state_change(state)
+            return True
+    return False
 
 
 async def _health(call: Call, service: str) -> Finding:
@@ -134,11 +145,17 @@ async def _http(url: str) -> AsyncIterator[Finding]:
 
 
 def _door(answer: "httpx2.Response", check: str, do: str) -> Finding:
-    if answer.status_code == 200:
-        return Finding("ok", check, "ok")
+    """What a door said. Its lines begin with [+] for well, [!] for doing without, [-] for not."""
     lines = [line.strip() for line in answer.text.splitlines() if line.strip()]
-    reasons = [line for line in lines if line.startswith("[-]")] or lines[:5]
-    return Finding("fail", check, f"{answer.status_code}: {'; '.join(reasons)}", do)
+    without = [line[3:] for line in lines if line.startswith("[!]")]
+    if answer.status_code == 200:
+        return (
+            Finding("warn", check, "; ".join(without), do)
+            if without
+            else Finding("ok", check, "ok")
+        )
+    reasons = [line[3:] for line in lines if line.startswith("[-]")] or lines[:5]
+    return Finding("fail", check, f"{answer.status_code}: {'; '.join(reasons + without)}", do)
 
 
 def _clock(date: str) -> Finding:

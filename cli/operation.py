@@ -82,9 +82,10 @@ async def get(call: Call, operation: OperationId) -> None:
 @app.command("watch")
 @command
 async def watch(call: Call, operation: OperationId, within: Timeout = "") -> None:
-    """Follow an operation to its end: in place on a terminal, a line per event elsewhere.
+    """Follow an operation to its end.
 
-    With -o json every event is a line of JSON. Exits 0 if it succeeds and 1 if it does not."""
+    On a terminal that is a picture in place, elsewhere a line per event, and with -o json a line of
+    JSON per event. Exits 0 if it succeeds and 1 if it does not."""
     from cli import watching
     from protos.gen.ops.operations_pb2 import SUCCEEDED
 
@@ -106,9 +107,10 @@ async def watch(call: Call, operation: OperationId, within: Timeout = "") -> Non
 async def cancel(
     call: Call, operation: OperationId, wait: Wait = False, within: Timeout = "30m"
 ) -> None:
-    """Call an operation off. It stops at a safe point and takes back what it did.
+    """Call an operation off.
 
-    With --wait exits 0 once it is cancelled, and 1 if it came to another end before."""
+    It stops at a safe point and takes back what it did. With --wait exits 0 once it is cancelled,
+    and 1 if it came to another end before."""
     from google.longrunning import operations_pb2, operations_pb2_grpc  # type: ignore[import-untyped]
 
     from protos.gen.ops.operations_pb2 import CANCELLED

@@ -127,9 +127,10 @@ class Page:
         beside: Document | None = None,
         none: str,
     ) -> None:
-        """A list of things, with `beside` as further keys of its document."""
+        """A list of things, with `beside` as further keys of its document. What has no name yet is
+        left out where only names are asked for."""
         if self.form is Format.NAME:
-            sys.stdout.writelines(f"{name(item)}\n" for item in items)
+            sys.stdout.writelines(f"{called}\n" for called in map(name, items) if called)
         elif self.for_programs:
             self.document({**(beside or {}), "items": list(items)})
         elif not items:

@@ -34,9 +34,9 @@ WORDS: dict["pb.StepState.ValueType", str] = {
 }
 
 BAR_WIDTH = 30
-LISTED = 6
+LISTED = 4
 """So many subjects that are done, or not begun, get a line each; of more there is only a count."""
-OPEN_LISTED = 16
+OPEN_LISTED = 12
 """So many subjects under way are shown, so that the picture fits on a screen."""
 
 
@@ -83,15 +83,20 @@ def render(view: View, now: datetime, *, everything: bool = False) -> "Renderabl
     groups = _by_subject(view.steps)
     if everything:
         for subject, steps in groups.items():
-            _branch(tree, subject, steps, steps, now)
+            branch = tree.add(_subject(subject, steps))
+            for step in steps:
+                branch.add(_step(step, now))
         return tree
     done = {name: steps for name, steps in groups.items() if _all(steps, pb.DONE)}
     planned = {name: steps for name, steps in groups.items() if _all(steps, pb.PENDING)}
     under_way = [name for name in groups if name not in done and name not in planned]
     _summary(tree, done, pb.DONE, "done", now)
     for name in under_way[:OPEN_LISTED]:
-        shown = [step for step in groups[name] if step.state in OPEN_STATES]
-        _branch(tree, name, groups[name], shown, now)
+        text = _subject(name, groups[name])
+        for step in groups[name]:
+            if step.state in OPEN_STATES:
+                text.append("  ").append_text(_step(step, now))
+        tree.add(text)
     if len(under_way) > OPEN_LISTED:
         tree.add(Text(f"and {len(under_way) - OPEN_LISTED} more under way", style="dim"))
     _summary(tree, planned, pb.PENDING, "not begun", now)
@@ -150,7 +155,7 @@ def _heading(view: View, now: datetime) -> "Text":
         text.append("  cancelling", style="yellow")
     filled = BAR_WIDTH * operation.percent // 100
     text.append("\n" + "━" * filled, style=STYLES.get(stage, "cyan"))
-    text.append("━" * (BAR_WIDTH - filled), style="dim")
+    text.append("─" * (BAR_WIDTH - filled), style="dim")
     text.append(f"  {operation.percent} %  {duration(elapsed(operation, now))}")
     if operation.HasField("eta") and operation.stage not in ENDED:
         text.append(f"  about {duration(operation.eta.ToTimedelta())} left", style="dim")
@@ -164,16 +169,12 @@ def _heading(view: View, now: datetime) -> "Text":
     return text
 
 
-def _branch(
-    tree: "Tree", subject: str, steps: list[pb.Step], shown: Iterable[pb.Step], now: datetime
-) -> None:
+def _subject(subject: str, steps: list[pb.Step]) -> "Text":
+    """A subject and how much of it is done."""
     from rich.text import Text
 
     done = sum(step.state == pb.DONE for step in steps)
-    text = Text.assemble((tame(subject), "bold"), (f"  {done}/{len(steps)}", "dim"))
-    branch = tree.add(text)
-    for step in shown:
-        branch.add(_step(step, now))
+    return Text.assemble((tame(subject), "bold"), (f"  {done}/{len(steps)}", "dim"))
 
 
 def _step(step: pb.Step, now: datetime) -> "Text":

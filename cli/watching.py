@@ -41,7 +41,7 @@ PATIENCE_SECONDS = 300.0
 """So long a server may stay silent before we no longer believe that it comes back."""
 
 GET_SECONDS = 15.0
-TICK_SECONDS = 0.5
+TICK_SECONDS = 0.25
 
 
 class Face(Protocol):
@@ -95,16 +95,19 @@ async def follow(channel: grpc.aio.Channel, operation_id: str, face: Face) -> pb
 async def events(
     stub: OperationsStub, name: str, after: int, lost: Callable[[str], None]
 ) -> AsyncGenerator[pb.OperationEvent, None]:
-    """Every event past `after`, each once, until the operation has ended."""
+    """Every event past `after`, each once, until the operation has ended.
+
+    What counts against the patience is time in which no stream said a word or lived for long."""
     pause, heard, broken = FIRST_PAUSE_SECONDS, time.monotonic(), False
     while True:
+        opened = None
         try:
             if broken:
                 now = await stub.Get(pb.GetOperationRequest(name=name), timeout=GET_SECONDS)
                 lost("")
-                heard = time.monotonic()
                 if now.HasField("ended") and now.last_event <= after:
                     return
+            opened = time.monotonic()
             stream = stub.Watch(pb.WatchOperationRequest(name=name, after=after))
             try:
                 async for event in stream:
@@ -119,6 +122,8 @@ async def events(
         except grpc.aio.AioRpcError as error:
             if error.code() not in BROKEN or time.monotonic() - heard > PATIENCE_SECONDS:
                 raise
+        if opened is not None and time.monotonic() - opened > LONGEST_PAUSE_SECONDS:
+            pause, heard = FIRST_PAUSE_SECONDS, time.monotonic()
         broken = True
         lost(f"connection lost, trying again in {pause:.1f} s")
         await asyncio.sleep(pause)
@@ -126,7 +131,8 @@ async def events(
 
 
 class Picture:
-    """A picture that stands in one place on a terminal."""
+    """A picture that stands in one place on a terminal. It is drawn by the clock rather than by
+    the event, since a large fleet has more to tell than can be drawn."""
 
     def __init__(self, console: "Console") -> None:
         from rich.live import Live
@@ -143,7 +149,6 @@ class Picture:
     def hear(self, event: pb.OperationEvent) -> None:
         if self._view is not None:
             self._view.hear(event)
-        self._draw()
 
     def lost(self, why: str) -> None:
         if self._view is not None:
@@ -169,6 +174,7 @@ class Picture:
             self._clock.cancel()
             with suppress(asyncio.CancelledError):
                 await self._clock
+        self._draw()
         self._live.stop()
 
 

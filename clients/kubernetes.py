@@ -1,39 +1,24 @@
-"""The Kubernetes APIs of the clusters we build, through lightkube.
-
-Calls go to the endpoint's name, with the credentials that kubeadm left in the vault. Where that
-name cannot be looked up, they go to the first of the endpoint's addresses that takes a connection;
-the certificates are good for either."""
+"""The Kubernetes APIs of the clusters we build: what we ask of them, through lightkube."""
 
 import asyncio
-import copy
-import ssl
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import httpx2
 import yaml
-from lightkube import AsyncClient, KubeConfig
 from lightkube.codecs import resource_registry
-from lightkube.config import client_adapter
-from lightkube.config.kubeconfig import SingleConfig
-from lightkube.core.exceptions import ConfigError, LoadResourceError
+from lightkube.core.exceptions import LoadResourceError
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import Node as NodeResource
 from lightkube.types import PatchType
 
-from domain import ports
-from domain.errors import Conflict, DomainError, Failed, NotFound, Unavailable
+from clients.kubernetes_connections import Connections
+from domain.errors import Conflict, Failed, NotFound, Unavailable
 from domain.machine import Role
 from domain.naming import POOL_LABEL
 from domain.ports import Node, Vault
 
-Answer = TypeVar("Answer")
-
-FIELD_MANAGER = "windlass"
 NETWORK = Path(__file__).parent / "data" / "network.json"
 """The pod network that is installed unless another is given: flannel over VXLAN in 10.244.0.0/16,
 which must be the cluster's pod subnet. An operator who wants another gives its manifest's path."""
@@ -41,8 +26,6 @@ which must be the cluster's pod subnet. An operator who wants another gives its 
 ROLE_LABEL = "node-role.kubernetes.io/"
 INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
 
-_CLIENTS = 64
-_CONNECT_SECONDS = 3.0
 _TRIES = 3
 
 
@@ -60,23 +43,19 @@ class KubernetesApi:
     ) -> None:
         """With `resolve`, the endpoint's name is looked up like any other. Without, the node's own
         `addresses` are tried, or else those that `addresses` knows for the endpoint's name."""
-        self._vault = vault
-        self._resolve = resolve
-        self._addresses = addresses
         self._network = network
-        self._timeout = httpx2.Timeout(
-            timeout_seconds, connect=min(timeout_seconds, _CONNECT_SECONDS)
+        self._connections = Connections(
+            vault, resolve=resolve, addresses=addresses, timeout_seconds=timeout_seconds
         )
-        self._clients = _Clients(self._timeout)
 
     async def close(self) -> None:
-        await self._clients.close()
+        await self._connections.close()
 
     async def ready(self, node: Node) -> bool:
-        """Whether the API answers /readyz through its endpoint. Every probe is a connection of its
-        own: one that is open already proves nothing about the next."""
+        """Whether the API answers /readyz through its endpoint. Certificates that are not trusted
+        and users who may not are Failed: waiting would not mend them."""
         try:
-            await self._first(node, "GET /readyz", self._probe)
+            await self._connections.probe(node, "/readyz")
         except Unavailable:
             return False
         return True
@@ -108,7 +87,7 @@ class KubernetesApi:
         async def once() -> None:
             patch = _lacking(node, await self._node(node))
             if patch:
-                await self._call(
+                await self._connections.call(
                     node,
                     f"PATCH nodes/{name}",
                     lambda client: client.patch(
@@ -123,13 +102,13 @@ class KubernetesApi:
         never was an API then."""
         name = node.slot.name
         with suppress(NotFound):
-            await self._call(
+            await self._connections.call(
                 node, f"DELETE nodes/{name}", lambda client: client.delete(NodeResource, name)
             )
 
     async def _node(self, node: Node) -> NodeResource:
         name = node.slot.name
-        return await self._call(
+        return await self._connections.call(
             node, f"GET nodes/{name}", lambda client: client.get(NodeResource, name)
         )
 
@@ -140,7 +119,7 @@ class KubernetesApi:
         kind: Any = resource_registry.load(document["apiVersion"], document["kind"])
 
         async def once() -> None:
-            await self._call(
+            await self._connections.call(
                 node,
                 f"apply {document['kind']} {name}",
                 lambda client: client.patch(
@@ -154,125 +133,6 @@ class KubernetesApi:
             )
 
         await _insist(f"applying {document['kind']} {name} to {node.slot.cluster}", once)
-
-    async def _probe(self, way: "_Way") -> None:
-        params = client_adapter.ConnectionParams(timeout=self._timeout, trust_env=False)
-        async with await _opened(
-            way, lambda: client_adapter.AsyncClient(way.config, params)
-        ) as http:
-            (await http.get("/readyz")).raise_for_status()
-
-    async def _call(
-        self, node: Node, call: str, send: Callable[[AsyncClient], Awaitable[Answer]]
-    ) -> Answer:
-        async def through(way: _Way) -> Answer:
-            async with self._clients.use(way) as client:
-                return await send(client)
-
-        return await self._first(node, call, through)
-
-    async def _first(
-        self, node: Node, call: str, send: Callable[["_Way"], Awaitable[Answer]]
-    ) -> Answer:
-        """What the first way that leads anywhere answers."""
-        *others, last = await self._ways(node)
-        with _translated(node, call):
-            for way in others:
-                with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
-                    return await send(way)
-            return await send(last)
-
-    async def _ways(self, node: Node) -> list["_Way"]:
-        """At least one. The vault is asked each time, since a control plane that is begun anew on
-        another machine has other credentials."""
-        slot = node.slot
-        secret = await self._vault.open(ports.kubeconfig(slot.cluster_uid))
-        config = _parsed(secret, slot.cluster)
-        if self._resolve:
-            return [_Way(slot.cluster_uid, secret, config)]
-        addresses: Sequence[str] = node.addresses
-        if not addresses and self._addresses is not None:
-            addresses = await self._addresses(node.endpoint)
-        if not addresses:
-            raise Unavailable(f"no address is known for {node.endpoint}", subject=node.endpoint)
-        return [_Way(slot.cluster_uid, secret, _moved(config, address)) for address in addresses]
-
-
-@dataclass(frozen=True)
-class _Way:
-    """One server of a cluster's API, and the credentials for it."""
-
-    cluster_uid: str
-    secret: bytes
-    config: SingleConfig
-
-
-@dataclass
-class _Held:
-    client: AsyncClient
-    secret: bytes
-    users: int = 0
-    retired: bool = False
-
-
-class _Clients:
-    """Open clients by cluster and server, the longest unused closed first when there are too many.
-    One that is in use is closed once it is not."""
-
-    def __init__(self, timeout: httpx2.Timeout) -> None:
-        self._timeout = timeout
-        self._held: OrderedDict[tuple[str, str], _Held] = OrderedDict()
-        self._taking = asyncio.Lock()
-
-    @asynccontextmanager
-    async def use(self, way: _Way) -> AsyncIterator[AsyncClient]:
-        async with self._taking:
-            held = await self._take(way)
-            held.users += 1
-        try:
-            yield held.client
-        finally:
-            held.users -= 1
-            if held.retired and not held.users:
-                await held.client.close()
-
-    async def close(self) -> None:
-        async with self._taking:
-            while self._held:
-                await self._retire(self._held.popitem()[1])
-
-    async def _take(self, way: _Way) -> _Held:
-        key = (way.cluster_uid, way.config.cluster.server)
-        held = self._held.get(key)
-        if held is not None and held.secret == way.secret:
-            self._held.move_to_end(key)
-            return held
-        client = await _opened(
-            way,
-            lambda: AsyncClient(
-                way.config, timeout=self._timeout, field_manager=FIELD_MANAGER, trust_env=False
-            ),
-        )
-        if held is not None:
-            await self._retire(held)
-        fresh = self._held[key] = _Held(client, way.secret)
-        while len(self._held) > _CLIENTS:
-            await self._retire(self._held.popitem(last=False)[1])
-        return fresh
-
-    async def _retire(self, held: _Held) -> None:
-        held.retired = True
-        if not held.users:
-            await held.client.close()
-
-
-async def _opened(way: _Way, make: Callable[[], Answer]) -> Answer:
-    """What `make` makes, in a thread: OpenSSL reads keys from files only."""
-    try:
-        return await asyncio.to_thread(make)
-    except (ssl.SSLError, ValueError) as error:
-        server = way.config.cluster.server
-        raise Failed(f"the credentials for {server} cannot be used: {error}") from error
 
 
 async def _insist(what: str, once: Callable[[], Awaitable[None]]) -> None:
@@ -318,61 +178,3 @@ def _manifest(path: Path) -> list[dict[str, Any]]:
     except (OSError, yaml.YAMLError, LookupError, TypeError, LoadResourceError) as error:
         raise Failed(f"the network manifest {path} cannot be applied: {error}") from error
     return documents
-
-
-def _parsed(secret: bytes, cluster: str) -> SingleConfig:
-    try:
-        config = KubeConfig.from_dict(yaml.safe_load(secret)).get()
-    except (yaml.YAMLError, LookupError, TypeError, ValueError, ConfigError) as error:
-        raise Failed(f"the kubeconfig of {cluster} cannot be read: {error}") from error
-    if config is None or config.user is None:
-        raise Failed(f"the kubeconfig of {cluster} names no user")
-    return config
-
-
-def _moved(config: SingleConfig, address: str) -> SingleConfig:
-    """The same cluster, reached at an address instead of its name."""
-    cluster = copy.copy(config.cluster)
-    cluster.server = str(httpx2.URL(cluster.server).copy_with(host=address))
-    return config._replace(cluster=cluster)
-
-
-@contextmanager
-def _translated(node: Node, call: str) -> Iterator[None]:
-    whom = f"the Kubernetes API of {node.slot.cluster}"
-    try:
-        yield
-    except httpx2.HTTPStatusError as error:
-        raise _refusal(whom, call, error) from error
-    except (httpx2.TransportError, ssl.SSLError) as error:
-        words = str(error) or type(error).__name__
-        if _is_about_trust(error):
-            raise Failed(f"{whom} and we do not trust each other at {call}: {words}") from error
-        raise Unavailable(f"{whom} did not answer {call}: {words}") from error
-    except (LookupError, ValueError) as error:
-        # lightkube takes every refusal for a Status, and stumbles over one from a proxy
-        if isinstance(error.__context__, httpx2.HTTPStatusError):
-            raise _refusal(whom, call, error.__context__) from error
-        if isinstance(error, LookupError):
-            raise
-        raise Unavailable(f"{whom} did not speak Kubernetes at {call}: {error}") from error
-
-
-def _refusal(whom: str, call: str, error: httpx2.HTTPStatusError) -> DomainError:
-    code = error.response.status_code
-    text = f"{whom} answered {code} to {call}: {error}"
-    if code == 429 or code >= 500:
-        return Unavailable(text)
-    return {404: NotFound, 409: Conflict}.get(code, Failed)(text)
-
-
-def _is_about_trust(error: BaseException | None) -> bool:
-    """Whether one side refused the other's certificate. A connection that broke while it was being
-    secured is an ssl.SSLError too, and no such thing."""
-    while error is not None:
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return True
-        if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
-            return True
-        error = error.__cause__ or error.__context__
-    return False

@@ -8,7 +8,8 @@ from typing import Self
 from domain.errors import Invalid
 from domain.frozen import Frozen
 
-_VERSION = re.compile(r"v?(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
+_NUMBER = r"(0|[1-9][0-9]{0,8})"
+_VERSION = re.compile(rf"v?{_NUMBER}\.{_NUMBER}\.{_NUMBER}")
 
 
 @total_ordering

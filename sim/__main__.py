@@ -10,10 +10,9 @@ import uvloop
 
 from settings import Maas, Settings
 from sim.faults import Faults
-from sim.hosts import SimulatedHosts
 from sim.ledger import Ledger
 from sim.pace import Pace, WallClock
-from sim.site import FAULTS, Site, stock
+from sim.site import FAULTS, compose, stock
 
 
 async def serve(settings: Settings) -> None:
@@ -24,17 +23,14 @@ async def serve(settings: Settings) -> None:
     if site_settings.faults_file is not None:
         for fault in FAULTS.validate_json(site_settings.faults_file.read_bytes()):
             faults.add(fault)
-    hosts = SimulatedHosts(
-        ledger=ledger, faults=faults, clock=clock, pace=pace, ssh_port=settings.kaas.ssh_port
-    )
-    site = Site(
+    site = compose(
         stock(site_settings.machines),
-        hosts=hosts,
         ledger=ledger,
         faults=faults,
         clock=clock,
         pace=pace,
         network=site_settings.network,
+        ssh_port=settings.kaas.ssh_port,
         api_key=api_key(settings.maas),
         domain=settings.kaas.domain,
     )

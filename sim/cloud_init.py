@@ -26,6 +26,7 @@ def read(user_data: str) -> FirstBoot:
     if not isinstance(config, dict):
         return FirstBoot(fault="the cloud config is no mapping")
     return FirstBoot(
+        hostname=str(config.get("hostname") or ""),
         users=_users(config),
         files=tuple(_file(entry) for entry in config.get("write_files") or ()),
         packages=tuple(_package(entry) for entry in config.get("packages") or ()),

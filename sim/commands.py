@@ -1,5 +1,6 @@
 """The everyday commands of a simulated host, as a table of what each does with its call."""
 
+import posixpath
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -128,6 +129,25 @@ async def _root_only(call: Call) -> int:
     return 0
 
 
+async def _sysctl(call: Call) -> int:
+    """Settings given as words, or with --system those in files."""
+    if call.user != ROOT:
+        await call.complain("sysctl: permission denied")
+        return 1
+    lines = [word for word in call.words[1:] if "=" in word]
+    if "--system" in call.words:
+        for path in call.disk.paths():
+            if path.startswith("/etc/sysctl.d/") and path.endswith(".conf"):
+                lines += call.disk.read(path).decode().splitlines()
+    for line in lines:
+        name, separator, value = line.partition("=")
+        if separator and not line.startswith(("#", ";")):
+            path = f"/proc/sys/{name.strip().replace('.', '/')}"
+            call.disk.make_directories(posixpath.dirname(path))
+            call.disk.write(path, f"{value.strip()}\n".encode())
+    return 0
+
+
 async def _reboot(call: Call) -> int:
     if call.user != ROOT:
         await call.complain("Failed to set wall message: Interactive authentication required.")
@@ -160,7 +180,7 @@ COMMANDS: dict[str, Command] = {
     "sh": _sh,
     "bash": _sh,
     "swapoff": _root_only,
-    "sysctl": _root_only,
+    "sysctl": _sysctl,
     "modprobe": _root_only,
     "reboot": _reboot,
 }

@@ -8,6 +8,7 @@ A call is named `<system> <what>`:
     maas POST machines/?op=allocate          maas POST machines/abc123/?op=deploy
     ssh connect abc123                       ssh exec abc123 kubeadm init
     deploy abc123                            (the installation itself, not the call)
+    release abc123                           (likewise)
     kubeadm abc123 init                      kubernetes hello GET /readyz
 """
 

@@ -2,11 +2,14 @@
 
 import hashlib
 import posixpath
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 
 from sim.disk import File
 from sim.shell import Call, Command, options
+
+_SED = re.compile(r"s(.)(?P<old>.*?)\1(?P<new>.*?)\1(?P<all>g?)|/(?P<gone>.*)/d")
 
 
 async def _cat(call: Call) -> int:
@@ -217,6 +220,30 @@ async def _chown(call: Call) -> int:
     return 0
 
 
+async def _sed(call: Call) -> int:
+    """One command: `s/a/b/`, perhaps with g, or `/a/d`. Patterns are Python's."""
+    given, (command, *paths) = options(call, "iEre:", "in-place", "regexp-extended")
+    found = _SED.fullmatch(command)
+    if found is None:
+        await call.complain(f"sed: -e expression #1: unknown command: `{command}'")
+        return 1
+
+    def edit(data: bytes) -> bytes:
+        lines = data.decode().splitlines(keepends=True)
+        if found["gone"] is not None:
+            return "".join(line for line in lines if not re.search(found["gone"], line)).encode()
+        count = 0 if found["all"] else 1
+        return "".join(
+            re.sub(found["old"], found["new"], line, count=count) for line in lines
+        ).encode()
+
+    if given.keys().isdisjoint({"-i", "--in-place"}):
+        return await _each(call, paths, edit)
+    for path in map(call.path, paths):
+        call.disk.write(path, edit(call.disk.read(path, call.user)), call.user)
+    return 0
+
+
 async def _each(call: Call, paths: list[str], part: Callable[[bytes], bytes]) -> int:
     """Write a part of each file, or of the input if none is named."""
     status = 0
@@ -245,6 +272,7 @@ COMMANDS: dict[str, Command] = {
     "cp": _cp,
     "install": _install,
     "ls": _ls,
+    "sed": _sed,
     "chmod": _chmod,
     "chown": _chown,
 }

@@ -93,6 +93,7 @@ class Kubeadm(BaseModel):
 class FirstBoot(Frozen):
     """What cloud-init finds in the user data."""
 
+    hostname: str = ""
     users: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Who may log in, and the authorized keys of each."""
     files: tuple[tuple[str, str, int, str], ...] = ()
@@ -164,7 +165,8 @@ class Host:
 
     @property
     def name(self) -> str:
-        return self.state.machine.hostname
+        """What it calls itself."""
+        return self.state.first_boot.hostname or self.state.machine.hostname
 
     @property
     def address(self) -> str:

@@ -5,7 +5,7 @@ systemd was running is carried on, any other has died with its shell."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from sim.cluster import Cluster
@@ -13,8 +13,8 @@ from sim.disk import ROOT
 from sim.faults import Fault, How
 from sim.host import NODES, Host, Kind, Run
 from sim.kubeadm_config import ConfigError, Wanted, read
-from sim.services import kubernetes_version
-from sim.shell import Call, Command
+from sim.services import active_state, kubernetes_version
+from sim.shell import Call
 
 ADMIN_CONF = "/etc/kubernetes/admin.conf"
 _TRACE = "To see the stack trace of this error execute with --v=5 or higher"
@@ -39,7 +39,6 @@ class Work:
     flags: dict[str, str]
     fault: Fault | None = None
     printed: int = 0
-    found: dict[str, Cluster] = field(default_factory=dict)
 
     @property
     def host(self) -> Host:
@@ -57,6 +56,12 @@ class Work:
         if cluster is None:
             raise KubeadmError(f"cluster {self.run.cluster} is gone")
         return cluster
+
+    def belong(self, cluster_uid: str) -> None:
+        """From here on the host has traces of that cluster."""
+        self.run.cluster = cluster_uid
+        state = self.host.state.kubeadm
+        state.cluster, state.name = cluster_uid, self.wanted.node_name
 
     async def say(self, line: str) -> None:
         await self._meet()
@@ -90,11 +95,12 @@ class Phase(NamedTuple):
 class Verb(NamedTuple):
     """A way to run kubeadm that changes what the host is."""
 
+    name: str
     phases: tuple[Phase, ...]
     seconds: Callable[[Work], float]
     becomes: Callable[[Work], Kind]
-    begun: Kind
-    """What the host is while the run is past its checks."""
+    begun: Kind | None
+    """What the host is while the run is past its checks. None: what it was."""
     breaks_at: str
     """The phase in which a run fails that is made to fail."""
     last_words: Callable[[Work], list[str]]
@@ -103,14 +109,13 @@ class Verb(NamedTuple):
 async def run(call: Call, verb: Verb, wanted: Wanted, flags: dict[str, str]) -> int:
     """Take the host through the verb's phases."""
     host, state = call.host, call.host.state.kubeadm
-    name = call.words[1]
-    current = _open_run(host, name, call.unit)
+    current = _open_run(host, verb.name, call.unit)
     resumed = current is not None
     if current is None:
         under_way = [run.verb for run in state.runs if run.ended is None]
         if under_way:
-            host.note(f"kubeadm {name} while kubeadm {under_way[0]} runs")
-        current = Run(verb=name, started=host.site.clock.now(), unit=call.unit)
+            host.note(f"kubeadm {verb.name} while kubeadm {under_way[0]} runs")
+        current = Run(verb=verb.name, started=host.site.clock.now(), unit=call.unit)
         state.runs.append(current)
         host.keep()
     work = Work(call, current, wanted, flags)
@@ -142,9 +147,7 @@ async def _phases(work: Work, verb: Verb) -> None:
         await phase.act(work)
         work.run.phase = number
         last = number == len(verb.phases)
-        state.kind = verb.becomes(work) if last else verb.begun
-        if state.kind in NODES:
-            state.cluster, state.name = work.run.cluster, work.wanted.node_name
+        state.kind = verb.becomes(work) if last else verb.begun or state.kind
         host.keep()
 
 
@@ -177,7 +180,7 @@ def _open_run(host: Host, verb: str, unit: str) -> Run | None:
 
 async def _ended_badly(work: Work, error: KubeadmError | BrokenPipeError) -> int:
     state = work.host.state.kubeadm
-    if state.kind is Kind.NONE:
+    if not work.run.phase and state.kind in (Kind.NONE, Kind.RESET):
         state.kind = Kind.PREFLIGHT_FAILED
     if isinstance(error, BrokenPipeError):  # its shell is gone, and nothing reads what it says
         _end(work, "killed")
@@ -245,13 +248,23 @@ def host_errors(call: Call) -> list[str]:
     errors = []
     if call.user != ROOT:
         errors.append("[ERROR IsPrivilegedUser]: user is not running as root")
-    if not {"containerd", "containerd.io"} & call.host.state.packages.keys():
+    if active_state(call.host, "containerd") != "active":
         errors.append("[ERROR CRI]: container runtime is not running")
+    if not _forwards(call):
+        errors.append(
+            "[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward "
+            "contents are not set to 1"
+        )
     if kubernetes_version(call.host, "kubelet") is None:
         errors.append("[ERROR FileExisting-kubelet]: kubelet not found in system path")
     if call.host.state.kubeadm.kind in NODES:
         errors.append("[ERROR Port-10250]: Port 10250 is in use")
     return errors
+
+
+def _forwards(call: Call) -> bool:
+    path = "/proc/sys/net/ipv4/ip_forward"
+    return call.disk.exists(path) and call.disk.read(path).strip() == b"1"
 
 
 def file_errors(call: Call, paths: tuple[str, ...]) -> list[str]:
@@ -261,6 +274,3 @@ def file_errors(call: Call, paths: tuple[str, ...]) -> list[str]:
         for path in paths
         if call.disk.exists(path)
     ]
-
-
-Table = dict[str, Command]

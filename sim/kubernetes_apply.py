@@ -47,7 +47,7 @@ def applied(live: Body | None, config: Body, *, manager: str, force: bool, time:
         if not force:
             raise contested(causes)
         owned = {other: paths - contest[other] for other, paths in owned.items()}
-    result = _merged(live, config)
+    result: Body = _merged(live, config)
     for path in sorted(before - now - frozenset().union(*owned.values()), key=_whole_entries_first):
         result = _without(result, path)
     times = {

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from math import ceil
 from typing import Any
 
-from sim.kubernetes_errors import Body, Refused, budget_spent
+from sim.kubernetes_errors import Body, StatusError, budget_spent
 from sim.kubernetes_pods import is_ready
 from sim.kubernetes_selectors import matches
 
@@ -37,7 +37,7 @@ def admit_eviction(pod: Body, budgets: Iterable[Body]) -> None:
     ready makes nothing worse by going, unless its budget is overdrawn already."""
     covering = [budget for budget in budgets if _covered(budget, [pod])]
     if len(covering) > 1:
-        raise Refused(
+        raise StatusError(
             500,
             "InternalError",
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does "

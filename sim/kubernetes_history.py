@@ -62,8 +62,7 @@ class History:
     def since(self, resource: str, version: int) -> Iterator[Event]:
         """What has been seen to happen to a kind's objects after `version`, in order. An object
         that changed more than once is there once, as it is now."""
-        if version < self._oldest:
-            raise expired(version, self._oldest)
+        self.check(version)
         events = [
             event for known, event in self._gone if known == resource and event.version > version
         ]
@@ -73,6 +72,11 @@ class History:
                 events.append(Event(kind, seen.body, seen.changed))
         for event in sorted(events, key=lambda event: event.version):
             yield Event(event.type, _versioned(event.body, event.version), event.version)
+
+    def check(self, version: int) -> None:
+        """Refuse to go on from a version whose successors are forgotten."""
+        if version < self._oldest:
+            raise expired(version, self._oldest)
 
     def _bury(self, resource: str, event: Event) -> None:
         self._gone.append((resource, event))

@@ -46,6 +46,9 @@ class Kind(Frozen):
     def kept(self) -> bool:
         return "get" in self.verbs
 
+    def has(self, part: str) -> bool:
+        return any(known.name == part for known in self.subresources)
+
 
 _STATUS = Subresource(name="status")
 _EVICTION = Subresource(
@@ -160,6 +163,7 @@ NODES = _find("nodes")
 PODS = _find("pods")
 NAMESPACES = _find("namespaces")
 EVENTS = (_find("events"), _find("events", "events.k8s.io"))
+CONFIGMAPS = _find("configmaps")
 SECRETS = _find("secrets")
 LEASES = _find("leases", "coordination.k8s.io")
 DAEMONSETS = _find("daemonsets", "apps")

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from sim.kubernetes_errors import Body, Refused, malformed
+from sim.kubernetes_errors import Body, StatusError, malformed
 
 MERGE_KEYS: Mapping[str, tuple[str, ...]] = {
     "addresses": ("type",),
@@ -117,7 +117,7 @@ def json_patched(body: Body, operations: Any) -> Body:
             result = _operated(result, operation)
     except (LookupError, TypeError, ValueError) as error:
         message = f"the server rejected our request due to an error in our request: {error}"
-        raise Refused(422, "Invalid", message) from error
+        raise StatusError(422, "Invalid", message) from error
     if not isinstance(result, dict):
         raise malformed("the patch leaves no object")
     return result

@@ -32,6 +32,10 @@ class Names:
     def fqdn(self, name: Name) -> str:
         return f"{name.label}.{self._domain}"
 
+    def resolve(self, fqdn: str) -> list[str]:
+        """The addresses a name leads to. None for a name that nobody made."""
+        return next((name.addresses for name in self.all.values() if self.fqdn(name) == fqdn), [])
+
     def listed(self, call: Call) -> list[dict[str, Any]]:
         """All of them by label, or those of one `fqdn`, `name` or `domain`."""
         label, domain = call.one("name"), call.one("domain")

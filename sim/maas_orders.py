@@ -34,57 +34,43 @@ class Orders:
         if not fitting:
             raise nothing_left(call.parameters)
         machine = min(fitting, key=lambda fit: (fit.cost, fit.number))
-        view = self._machines.view(machine)
         if not call.says("dry_run"):
-            self._take(machine, USER, call.one("agent_name"))
-            self._events.add(machine, "User acquiring node", call.one("comment"))
-            view = self._machines.view(machine)
-        return view | {"constraints_by_type": {}}
+            self._take(machine, USER, call)
+        return self._machines.view(machine) | {"constraints_by_type": {}}
 
-    def _take(self, machine: Machine, owner: str, agent_name: str) -> None:
-        machine.status, machine.owner, machine.agent_name = Status.ALLOCATED, owner, agent_name
+    def _take(self, machine: Machine, owner: str, call: Call | None = None) -> None:
+        """Status, owner and agent name change in one step."""
+        machine.status, machine.owner = Status.ALLOCATED, owner
+        machine.agent_name = call.one("agent_name") if call else ""
         self._turns.keep(machine)
+        self._events.add(machine, "User acquiring node", call.one("comment") if call else "")
 
     def hand_over(self, system_id: str, owner: str) -> None:
         """Somebody else takes a machine, as a person at the web page could."""
-        self._take(self._machines.all[system_id], owner, "")
+        self._take(self._machines.all[system_id], owner)
 
     def deploy(self, call: Call) -> dict[str, Any]:
         """Checks come first, so that a machine taken on the way is not left behind by a refusal."""
-        machine = self._machines.found(call) if self._free(call) else self._owned(call)
+        machine = self._machines.found(call)
+        if machine.status is not Status.READY:
+            self._owned(call)
         if machine.status not in DEPLOYABLE:
             raise Refusal(
                 409, f"Can't deploy a machine that is in the '{machine.status.said}' state"
             )
-        system, _, series = call.one("distro_series", "jammy").rpartition("/")
-        if system not in ("", "ubuntu") or series not in SERIES:
-            offered = ", ".join(f"'ubuntu/{name}'" for name in SERIES)
-            given = call.one("distro_series")
-            raise Refusal(
-                400,
-                {
-                    "distro_series": [
-                        f"'{given}' is not a valid distro_series.  It should be one of: {offered}."
-                    ]
-                },
-            )
-        kernel = call.one("hwe_kernel")
-        if kernel and not KERNEL.fullmatch(kernel):
-            raise Refusal(400, {"hwe_kernel": [f"{kernel} has no kernels available."]})
+        series, kernel = _series(call.one("distro_series")), _kernel(call.one("hwe_kernel"))
         user_data = _decoded(call.one("user_data"))
         if machine.status is Status.READY:
-            self._take(machine, USER, call.one("agent_name"))
+            self._take(machine, USER, call)
         machine.series, machine.hwe_kernel, machine.user_data = series, kernel, user_data
         self._turns.deploy(machine)
         return self._machines.view(machine)
 
-    def _free(self, call: Call) -> bool:
-        return self._machines.found(call).status is Status.READY
-
     def release(self, call: Call) -> dict[str, Any]:
         machine = self._machines.found(call)
         if machine.status not in (Status.READY, Status.RELEASING):
-            self._owned(call)
+            if machine.owner:
+                self._owned(call)
             if machine.status not in RELEASABLE or machine.locked:
                 state = "Locked" if machine.locked else machine.status.said
                 raise Refusal(409, f"Machine cannot be released in its current state ('{state}').")
@@ -187,6 +173,22 @@ class Orders:
         if machine.owner != USER:
             raise Refusal(403, "You don't have the required permission on this machine.")
         return machine
+
+
+def _series(given: str) -> str:
+    """The series to install, with or without its system in front."""
+    system, _, series = (given or "jammy").rpartition("/")
+    if system in ("", "ubuntu") and series in SERIES:
+        return series
+    offered = ", ".join(f"'ubuntu/{name}'" for name in SERIES)
+    wrong = f"'{given}' is not a valid distro_series.  It should be one of: {offered}."
+    raise Refusal(400, {"distro_series": [wrong]})
+
+
+def _kernel(given: str) -> str:
+    if given and not KERNEL.fullmatch(given):
+        raise Refusal(400, {"hwe_kernel": [f"{given} has no kernels available."]})
+    return given
 
 
 def _decoded(user_data: str) -> str:

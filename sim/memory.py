@@ -56,6 +56,11 @@ class MemoryWorld:
         ]
         return owned + [f"{name} leads to {led}" for name, led in self.names.items()]
 
+    @property
+    def owners(self) -> list[str]:
+        """The agent names of all slots that hold a machine."""
+        return sorted(metal.owner for metal in self.machines if metal.owner)
+
     def held_by(self, agent_name: str) -> Metal | None:
         return next((metal for metal in self.machines if metal.owner == agent_name), None)
 

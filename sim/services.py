@@ -11,6 +11,7 @@ from sim.shell import Call, Command
 NEWEST = "1.33.0-1.1"
 """What apt installs of a Kubernetes package when no version is asked for."""
 
+_CONTAINERD = frozenset({"containerd", "containerd.io"})
 _KUBERNETES = frozenset({"kubeadm", "kubelet", "kubectl"})
 _CHANGING = frozenset(
     {"start", "stop", "restart", "enable", "disable", "daemon-reload", "reset-failed", "reboot"}
@@ -40,7 +41,7 @@ def active_state(host: Host, unit: str) -> str:
     if name in host.state.units:
         return "active"
     always = {"ssh": True, "kubelet": host.state.kubeadm.kind in NODES}
-    installed = {"containerd", "containerd.io"} & host.state.packages.keys()
+    installed = _CONTAINERD & host.state.packages.keys()
     runs = always.get(name, name == "containerd" and bool(installed))
     return "active" if runs else "inactive"
 
@@ -148,7 +149,7 @@ async def _apt_get(call: Call) -> int:
         return 100
     state, clock = call.host.state, call.host.site.clock
     if not state.settled and not call.unit:  # cloud-init holds the lock until it is through
-        if not any("DPkg::Lock::Timeout" in word for word in call.words):
+        if not _waits_for_lock(call):
             await call.complain("E: Could not get lock /var/lib/dpkg/lock-frontend.")
             return 100
         await clock.sleep(max(0.0, state.settled_from - clock.now()))
@@ -169,6 +170,16 @@ async def _apt_get(call: Call) -> int:
         await call.complain(f"E: Invalid operation {verb}")
         return 100
     return 0
+
+
+def _waits_for_lock(call: Call) -> bool:
+    """Whether apt was told, by an option or in its own files, to wait for dpkg's lock."""
+    settings = [
+        call.disk.read(path).decode()
+        for path in call.disk.paths()
+        if path.startswith("/etc/apt/apt.conf.d/")
+    ]
+    return any("DPkg::Lock::Timeout" in text for text in [*call.words, *settings])
 
 
 async def _apt_mark(call: Call) -> int:
@@ -207,6 +218,15 @@ async def _cloud_init(call: Call) -> int:
     return int(status == "error")
 
 
+async def _containerd(call: Call) -> int:
+    if not _CONTAINERD & call.host.state.packages.keys():
+        await call.complain("sh: 1: containerd: not found")
+        return 127
+    if call.words[1:] == ["config", "default"]:
+        await call.say("version = 2\n\n[plugins]\n  SystemdCgroup = false")
+    return 0
+
+
 async def _kubelet(call: Call) -> int:
     version = kubernetes_version(call.host, "kubelet")
     if version is None:
@@ -226,5 +246,6 @@ COMMANDS: dict[str, Command] = {
     "apt": _apt_get,
     "apt-mark": _apt_mark,
     "cloud-init": _cloud_init,
+    "containerd": _containerd,
     "kubelet": _kubelet,
 }

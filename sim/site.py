@@ -14,7 +14,10 @@ from typing import Any, Protocol, runtime_checkable
 from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
+from sim.clusters import SimulatedClusters
 from sim.faults import Fault, Faults
+from sim.hosts import SimulatedHosts
+from sim.kubernetes import SimulatedApiServers
 from sim.ledger import Ledger
 from sim.maas import SimulatedMaas
 from sim.maas_machine import OWNED, Machine, Status, Stocked
@@ -152,6 +155,45 @@ class Site:
     async def _clear_faults(self, _: web.Request) -> web.Response:
         self.faults.clear()
         return web.Response(status=204)
+
+
+def compose(
+    stock: Iterable[Stocked],
+    *,
+    ledger: Ledger,
+    faults: Faults,
+    clock: Clock,
+    pace: Pace,
+    network: str,
+    ssh_port: int,
+    api_key: str,
+    domain: str,
+) -> Site:
+    """The site as people get it: a region, hosts that kubeadm runs on, and the Kubernetes APIs
+    they end up serving. Names resolve, for the hosts, by the region's own records."""
+    clusters = SimulatedClusters(ledger=ledger, clock=clock, pace=pace)
+    clusters.serve_with(SimulatedApiServers(clusters, clock, faults))
+    hosts = SimulatedHosts(
+        ledger=ledger,
+        faults=faults,
+        clock=clock,
+        pace=pace,
+        clusters=clusters,
+        ssh_port=ssh_port,
+        resolve=lambda name: site.maas.names.resolve(name),
+    )
+    site = Site(
+        stock,
+        hosts=hosts,
+        ledger=ledger,
+        faults=faults,
+        clock=clock,
+        pace=pace,
+        network=network,
+        api_key=api_key,
+        domain=domain,
+    )
+    return site
 
 
 def _shown(machine: Machine) -> dict[str, Any]:

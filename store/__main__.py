@@ -90,7 +90,9 @@ def _told(error: DomainError | ValidationError) -> str:
         return f"the settings are wrong: {error}"
     cause = error.__cause__
     said = cause.orig if isinstance(cause, DBAPIError) else cause
-    return f"{error.message}{f': {said}' if said else ''}\n{error.do}".strip()
+    if isinstance(error, Unavailable):
+        return f"{error.message}: {said}\nlook at the database, and at WINDLASS_DATABASE"
+    return f"{error.message}\n{error.do}"
 
 
 def _shown(url: str) -> str:

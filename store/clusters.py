@@ -23,7 +23,7 @@ from domain.cluster import (
 from domain.errors import AlreadyExists, NotFound
 from domain.frozen import Frozen
 from domain.machine import Role, Slot, SlotPhase, SlotState
-from domain.operation import Ask, Kind, Operation, OperationId, Reached, Stage
+from domain.operation import Ask, Cancelled, Kind, Operation, OperationId, Reached, Stage
 from domain.releases import Release
 from store import journal, operations
 from store.engine import Database, Store, reading, transaction
@@ -67,9 +67,11 @@ class Clusters(Store):
     ) -> Operation:
         """Cluster, pools, slots with their names, login key, operation, caller's key and first
         journal line: all of them or none."""
+        # In this order: whoever sees the cluster also sees under which request id it was made.
+        taken = await _living(session, ask.tenant, order.name)
         if earlier := await operations.answered(session, ask):
             return operations.as_operation(earlier)
-        if await _living(session, ask.tenant, order.name):
+        if taken:
             raise AlreadyExists(
                 f"cluster {order.name} already exists",
                 subject=order.name,
@@ -97,9 +99,12 @@ class Clusters(Store):
         # The operation is locked before the cluster, as the marks do, or the two would deadlock.
         running = await operations.locked(session, cluster.operation)
         await session.refresh(cluster, with_for_update=True)
+        if cluster.phase == Phase.GONE:
+            raise _unknown(name)
         if cluster.operation != running.id:  # somebody else's delete came first
             running = await operations.locked(session, cluster.operation)
         if cluster.phase == Phase.STOPPING and running.ended is None:
+            operations.remember(session, ask, running.id)
             return Deleted(operation=operations.as_operation(running))
         superseded = _supersede(session, running)
         operation = OperationId(str(uuid4()))
@@ -108,9 +113,7 @@ class Clusters(Store):
         cluster.published = False
         cluster.operation = operation
         cluster.changed = now()
-        await (
-            session.flush()
-        )  # the old operation must let go of the subject before the new holds it
+        await session.flush()  # the old operation lets go of the subject before the new holds it
         row = operations.record(
             session,
             operation,
@@ -167,6 +170,7 @@ class Clusters(Store):
         row = await operations.locked(session, reached.operation)
         if row.ended is not None:
             return
+        reached = _signed(row, reached)
         cluster = await session.get_one(ClusterRow, row.cluster, with_for_update=True)
         if cluster.operation == row.id:
             if reached.phase is not None:
@@ -325,6 +329,14 @@ async def _bury(session: AsyncSession, cluster: ClusterRow) -> None:
         await session.execute(delete(table).where(table.cluster == cluster.uid))
     below = SecretRow.reference.startswith(f"cluster/{cluster.uid}/", autoescape=True)
     await session.execute(delete(SecretRow).where(below))
+
+
+def _signed(row: OperationRow, reached: Reached) -> Reached:
+    """A workflow only knows that it was called off; by whom is in the row."""
+    if reached.stage is not Stage.CANCELLED:
+        return reached
+    failure = Cancelled.by(row.cancelled_by or "someone in Temporal")
+    return reached.model_copy(update={"note": failure.message, "failure": failure})
 
 
 def _message(row: OperationRow, reached: Reached) -> str:

@@ -40,7 +40,7 @@ class Gather(Generic[Question, Answer]):
             batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
             try:
                 answers = await self._answer([question for question, _ in batch])
-            except Exception as error:  # told to everyone who asked, one exception object each
+            except Exception as error:  # told to everyone who asked
                 for _, future in batch:
                     _fail(future, error)
             except asyncio.CancelledError:

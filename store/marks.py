@@ -54,10 +54,10 @@ class Marks(Store):
             except DomainError as error:
                 answers.append(error)
                 continue
-            _note_step(session, mark, row, steps)
-            _note_slot(mark, row, slots)
-            latest[row.id] = _saying(mark)
             answers.append(None)
+            if _note_step(session, mark, row, steps):
+                _note_slot(mark, row, slots)
+                latest[row.id] = _saying(mark)
         for operation, saying in latest.items():
             await _note_cluster(session, operations[operation], saying)
         return answers
@@ -104,7 +104,8 @@ def _stale(mark: Mark, why: str) -> Conflict:
 
 def _note_step(
     session: AsyncSession, mark: Mark, row: OperationRow, steps: dict[tuple[str, str], StepRow]
-) -> None:
+) -> bool:
+    """False if the mark comes too late to be noted: a later attempt has spoken."""
     moment = now()
     step = steps.get((mark.operation, str(mark.step)))
     if step is None:
@@ -122,8 +123,8 @@ def _note_step(
         session.add(step)
         steps[mark.operation, str(mark.step)] = step
     if mark.attempt < step.attempts:
-        return  # an attempt that Temporal has given up speaks last
-    if mark.sighting is Sighting.ENDED and step.state != StepState.DONE:
+        return False  # an attempt that Temporal has given up speaks last
+    if mark.sighting is Sighting.ENDED and step.seconds is None:  # its answer may be lost: once
         row.steps_done += 0 if mark.step.undo else 1
         step.seconds = (moment - step.started).total_seconds()
     step.state = STATES[mark.sighting]
@@ -131,6 +132,7 @@ def _note_step(
     step.note = mark.note[:NOTE_LENGTH]
     step.ended = None if mark.sighting is Sighting.BEGAN else moment
     journal.write(session, row, _saying(mark), step=as_step(step))
+    return True
 
 
 def _saying(mark: Mark) -> str:

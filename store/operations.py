@@ -9,7 +9,7 @@ from datetime import timedelta
 from sqlalchemy import ColumnElement, and_, delete, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.cluster import ClusterPlan
+from domain.cluster import ClusterPlan, Phase
 from domain.errors import Conflict, Failure, Invalid, NotFound
 from domain.operation import (
     ACTIVE,
@@ -26,7 +26,7 @@ from domain.operation import (
 from domain.outline import keys, outline
 from store import journal
 from store.engine import Store, reading, transaction
-from store.rows import AnswerRow, JournalRow, OperationRow, StepRow, now
+from store.rows import AnswerRow, ClusterRow, JournalRow, OperationRow, StepRow, now
 
 LEARN_FROM = 400
 """Step runs, the latest, from which usual durations are learnt."""
@@ -86,6 +86,13 @@ def record(
         events=0,
     )
     session.add(row)
+    remember(session, ask, operation)
+    journal.write(session, row, f"{kind} of {subject} accepted from {ask.caller}")
+    return row
+
+
+def remember(session: AsyncSession, ask: Ask, operation: str) -> None:
+    """Keep which operation the caller's request id led to."""
     if ask.key:
         session.add(
             AnswerRow(
@@ -95,11 +102,9 @@ def record(
                 key=ask.key,
                 digest=ask.digest,
                 operation=operation,
-                created=moment,
+                created=now(),
             )
         )
-    journal.write(session, row, f"{kind} of {subject} accepted from {ask.caller}")
-    return row
 
 
 def as_operation(row: OperationRow) -> Operation:
@@ -125,8 +130,16 @@ async def locked(session: AsyncSession, operation: str) -> OperationRow:
     """The row, held against every other writer until the transaction ends."""
     row = await session.get(OperationRow, operation, with_for_update=True)
     if row is None:
-        raise NotFound(f"there is no operation {operation}", subject=operation)
+        raise _unknown(operation)
     return row
+
+
+def _unknown(operation: str) -> NotFound:
+    return NotFound(
+        f"there is no operation {operation}",
+        subject=operation,
+        do="windlass op list shows the operations there are",
+    )
 
 
 class Operations(Store):
@@ -134,17 +147,15 @@ class Operations(Store):
     async def get(self, session: AsyncSession, operation: OperationId) -> Operation:
         row = await session.get(OperationRow, operation)
         if row is None:
-            raise NotFound(
-                f"there is no operation {operation}",
-                subject=operation,
-                do="windlass op list shows the operations there are",
-            )
+            raise _unknown(operation)
         return as_operation(row)
 
     @reading
     async def plan(self, session: AsyncSession, operation: OperationId) -> ClusterPlan:
         """What the operation was accepted to do."""
-        row = await session.get_one(OperationRow, operation)
+        row = await session.get(OperationRow, operation)
+        if row is None:
+            raise _unknown(operation)
         return ClusterPlan.model_validate_json(row.plan)
 
     @reading
@@ -247,7 +258,8 @@ class Operations(Store):
 
     @transaction
     async def forget(self, session: AsyncSession, operation: OperationId) -> None:
-        """Remove the record of an operation that has ended."""
+        """Remove the record of an operation that has ended. A cluster's latest is kept while the
+        cluster lives: its plan says what a delete has to give back."""
         row = await locked(session, operation)
         if row.ended is None:
             raise Conflict(
@@ -256,6 +268,15 @@ class Operations(Store):
                 reason="OPERATION_RUNNING",
                 do=f"wait for it (windlass op watch {operation}) or cancel it first",
                 facts={"operation": operation, "state": row.stage},
+            )
+        using = (ClusterRow.operation == operation, ClusterRow.phase != Phase.GONE)
+        if name := await session.scalar(select(ClusterRow.name).where(*using)):
+            raise Conflict(
+                f"operation {operation} is the latest of cluster {name} and cannot be deleted",
+                subject=operation,
+                reason="OPERATION_IN_USE",
+                do=f"windlass cluster delete {name}, if the cluster is to go as well",
+                facts={"operation": operation, "cluster": name},
             )
         for table in (JournalRow, StepRow):
             await session.execute(delete(table).where(table.operation == operation))
@@ -276,7 +297,8 @@ class Operations(Store):
         on nobody writes for it; what it held is the new one's to give back."""
         row = await locked(session, operation)
         if row.ended is None:
-            end(session, row, Stage(row.stage), "taken over before its undo had ended", None)
+            await close_steps(session, row.id)
+            end(session, row, Stage.SUPERSEDED, "taken over before its undo had ended", None)
 
     @reading
     async def unlaunched(

@@ -24,6 +24,17 @@ class Moment(TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
 
 
+class Prose(TypeDecorator[str]):
+    """Text of any length. Others may have written it, and PostgreSQL takes no NUL: one that a host
+    printed is replaced, lest it sink the whole transaction."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, _dialect: Dialect) -> str | None:
+        return value.replace("\x00", "\N{REPLACEMENT CHARACTER}") if value else value
+
+
 def now() -> datetime:
     return datetime.now(UTC)
 
@@ -37,7 +48,7 @@ class Row(DeclarativeBase):
     """One row of one table."""
 
     metadata = MetaData(naming_convention=NAMES)
-    type_annotation_map = {datetime: Moment, str: Text}  # noqa: RUF012 (the library's own name)
+    type_annotation_map = {datetime: Moment, str: Prose}  # noqa: RUF012 (the library's own name)
 
 
 def _only_one(name: str, *columns: str, where: str) -> Index:
@@ -155,7 +166,7 @@ class StepRow(Row):
     started: Mapped[datetime]
     ended: Mapped[datetime | None]
     seconds: Mapped[float | None]
-    """How long the attempt took that ended it well."""
+    """From where it first began to its first good end; what a repeat took is not counted."""
     attempts: Mapped[int]
     note: Mapped[str]
 

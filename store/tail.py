@@ -47,14 +47,16 @@ class Tail(Store):
     async def close(self) -> None:
         if self._task is not None:
             self._task.cancel()
+            await asyncio.wait([self._task])
 
     async def _watch(self) -> None:
         while self._followers:
             try:
                 for operation, events in (await self._heads(list(self._followers))).items():
-                    if self._seen.get(operation) != events:
+                    followers = self._followers.get(operation)  # they may have left meanwhile
+                    if followers and self._seen.get(operation) != events:
                         self._seen[operation] = events
-                        for news in self._followers.get(operation, ()):
+                        for news in followers:
                             news.set()
             except DomainError as error:  # followers look by themselves meanwhile
                 log.warning("journal not read", error=error.message)

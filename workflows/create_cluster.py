@@ -158,11 +158,12 @@ class CreateCluster:
             workflow.logger.info("left to the release that follows: %s", understood(error).message)
 
     async def _or_without(self, slot: Slot, work: Awaitable[None]) -> None:
-        """Go on without this node if it cannot be had: the cluster works, short of what was
-        wanted. Its machines are given back by now."""
+        """Go on without this node if it cannot be had, and keep nothing of it: the cluster works,
+        short of what was wanted."""
         try:
             await work
         except FailureError as error:
+            await undo(Machines.release, slot, STUBBORN, turn=MACHINES_PER_SLOT + 1)
             self._lost.append(f"{slot.name} ({understood(error).message})")
 
     async def _point(self, plan: ClusterPlan, machines: list[Machine]) -> None:

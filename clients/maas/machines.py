@@ -74,8 +74,9 @@ class MaasMachines:
                     comment=f"Windlass: {slot.name} of cluster {slot.cluster}",
                 )
                 return
-            except Conflict:
-                continue
+            except Conflict:  # taken: by somebody else, or by another attempt of ours
+                if await self._held(slot):
+                    return
             except Unavailable:  # it may have happened all the same
                 if await self._held(slot):
                     return
@@ -108,11 +109,17 @@ class MaasMachines:
 
     async def _keep_one(self, search: Search, held: Sequence[SeenMachine]) -> Machine:
         """Settle on one of what carries the slot's name. A late attempt may have taken a second
-        one; whoever looks then keeps the same: what is further along, then the lowest id."""
+        one; whoever looks then keeps the same: what was settled on before, which its annotations
+        tell, then what is further along, then the lowest id."""
         slot = search.slot
+        marks = {CLUSTER: slot.cluster_uid, SLOT: slot.name}
         ours = sorted(
             (one for one in held if one.system_id not in search.avoid),
-            key=lambda one: (one.status_name == ALLOCATED, one.system_id),
+            key=lambda one: (
+                not _marked(one, marks),
+                one.status_name == ALLOCATED,
+                one.system_id,
+            ),
         )
         if not ours:
             raise Unavailable(
@@ -120,8 +127,7 @@ class MaasMachines:
             )
         kept, *others = ours
         await self._give_back(others)
-        marks = {CLUSTER: slot.cluster_uid, SLOT: slot.name}
-        if not marks.items() <= kept.annotations.items():
+        if not _marked(kept, marks):
             path = f"machines/{kept.system_id}/"
             await self._maas.post(path, "set_workload_annotations", **marks)
         return _machine(slot, kept)
@@ -169,11 +175,7 @@ class MaasMachines:
         with _patience():
             if await self._held(slot):
                 return False
-            returning = [
-                one
-                for one in await self._list(status=RETURNING)
-                if marks.items() <= one.annotations.items()
-            ]
+            returning = [one for one in await self._list(status=RETURNING) if _marked(one, marks)]
             await self._give_back(one for one in returning if one.status_name not in ON_ITS_WAY)
         return not returning
 
@@ -250,6 +252,10 @@ def _patience() -> Iterator[None]:
 
 def _later(error: DomainError) -> Unavailable:
     return Unavailable(error.message, subject=error.subject, reason=error.reason, do=error.do)
+
+
+def _marked(one: SeenMachine, marks: dict[str, str]) -> bool:
+    return marks.items() <= one.annotations.items()
 
 
 def _machine(slot: Slot, found: SeenMachine) -> Machine:

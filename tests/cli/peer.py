@@ -1,3 +1,4 @@
+# ruff: noqa: N802 - the methods are named by the contracts
 """A server that speaks the contracts, on a port of its own, with just enough memory for a command.
 
 It is a peer on the wire: nothing of ours but the generated code is in it."""
@@ -71,12 +72,13 @@ class Peer:
     """Methods that never answer."""
     asked: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
     next_operation: str = ""
+    _arrived: asyncio.Event = field(default_factory=asyncio.Event)
     version: str = "v0.1.0+abc"
     doors: dict[str, tuple[int, str]] = field(
         default_factory=lambda: {"/livez": (200, "ok\n"), "/readyz?verbose": (200, "[+]db ok\n")}
     )
     clock_ahead: timedelta = timedelta()
-    serving: dict[str, "health_pb2.HealthCheckResponse.ServingStatus.ValueType"] = field(
+    serving: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(
             ("cnct.kaas.api.Cluster", "windlass.v1.Operations", "google.longrunning.Operations"),
             health_pb2.HealthCheckResponse.SERVING,
@@ -86,10 +88,17 @@ class Peer:
     def requests(self, method: str) -> list[Any]:
         return [request for name, _, request in self.asked if name == method]
 
+    async def until_asked(self, method: str, times: int = 1) -> None:
+        """Wait until a method was called so often."""
+        while len(self.requests(method)) < times:
+            await self._arrived.wait()
+
     async def take(self, method: str, request: Message, context: Any) -> None:
         """Remember a call, and refuse it if told to."""
         metadata = {key: str(value) for key, value in context.invocation_metadata() or ()}
         self.asked.append((method, metadata, request))
+        self._arrived.set()
+        self._arrived = asyncio.Event()
         if method in self.hung:
             await asyncio.Event().wait()
         refusal = self.refusals.get(method)

@@ -6,8 +6,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from protos.gen.kaas import api_pb2 as kaas
 from protos.gen.ops import operations_pb2 as ops
-from tests.cli.conftest import Windlass
 from tests.cli.peer import Peer, Story, operation, told
+from tests.cli.running import Windlass
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
 
@@ -159,9 +159,7 @@ async def test_waiting_for_too_long_leaves_the_work_alone(peer: Peer, windlass: 
     assert peer.requests("CancelOperation") == []
 
 
-async def test_a_change_answers_programs_with_its_operation(
-    peer: Peer, windlass: Windlass
-) -> None:
+async def test_a_change_answers_programs_with_its_operation(peer: Peer, windlass: Windlass) -> None:
     peer.next_operation, peer.stories["op-1"] = "op-1", told("op-1")
     at_once = await windlass("cluster", "create", "hello", "-o", "json")
     waited = await windlass("cluster", "create", "hello", "-o", "json", "--wait")

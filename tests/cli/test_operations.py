@@ -1,12 +1,14 @@
 import asyncio
 import json
 
+import grpc
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from cli import watching
 from protos.gen.ops import operations_pb2 as ops
-from tests.cli.conftest import Windlass
-from tests.cli.peer import Peer, Story, operation, served, told
+from tests.cli.peer import Peer, Refusal, Story, operation, served, told
+from tests.cli.running import Windlass
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
 
@@ -53,9 +55,7 @@ async def test_a_list_asks_for_what_was_typed(history: Peer, windlass: Windlass)
     assert request.page_size == 2
 
 
-async def test_no_operations_are_told_apart_from_no_answer(
-    peer: Peer, windlass: Windlass
-) -> None:
+async def test_no_operations_are_told_apart_from_no_answer(peer: Peer, windlass: Windlass) -> None:
     outcome = await windlass("op", "list")
     assert (outcome.code, outcome.out) == (0, "")
     assert outcome.err == "there are no such operations\n"
@@ -104,8 +104,7 @@ async def test_a_watch_outlives_its_server(peer: Peer, windlass: Windlass) -> No
     async with served(peer) as server:
         address = peer.address
         watching = asyncio.create_task(windlass("op", "watch", "op-1", "--address", address))
-        while not peer.requests("Watch"):
-            await asyncio.sleep(0.01)
+        await peer.until_asked("Watch")
         await server.stop(0)
     story.holds[4].set()
     async with served(peer, int(address.rpartition(":")[2])):
@@ -124,8 +123,7 @@ async def test_a_stream_that_ends_too_early_is_taken_up_again(
     peer.stories["op-1"] = story
 
     async def finish() -> None:
-        while len(peer.requests("Watch")) < 2:
-            await asyncio.sleep(0.01)
+        await peer.until_asked("Watch", times=2)
         story.events.append(ending)
 
     finishing = asyncio.create_task(finish())
@@ -144,6 +142,24 @@ async def test_an_end_that_was_told_before_the_break_is_still_an_end(
     outcome = await windlass("op", "watch", "op-1")
     assert outcome.code == 0
     assert len(peer.requests("Watch")) == 1
+
+
+async def test_a_watch_that_is_refused_again_and_again_gives_up(
+    peer: Peer, windlass: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "PATIENCE_SECONDS", 0.5)
+    peer.stories["op-1"] = Story(operation("op-1"), [])
+    peer.refusals["Watch"] = Refusal(grpc.StatusCode.INTERNAL, "a bug")
+    outcome = await windlass("op", "watch", "op-1")
+    assert outcome.code == 1
+    assert "error: a bug" in outcome.err
+    assert len(peer.requests("Watch")) > 1
+
+
+async def test_a_watch_of_what_does_not_exist_is_not_found(peer: Peer, windlass: Windlass) -> None:
+    outcome = await windlass("op", "watch", "nowhere")
+    assert (outcome.code, outcome.out) == (4, "")
+    assert outcome.err.startswith("error: operation nowhere does not exist (REASON NOT_FOUND)")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,15 @@ from sim.site import Site
 DOMAIN = "windlass.test"
 NETWORK = "127.41"
 
+STOCK = [
+    Stocked(hostname="big", tags=("metal", "large"), zone="a", cpu_count=64, memory=262144),
+    Stocked(hostname="small", tags=("metal",), zone="b", cpu_count=2, memory=4096),
+    Stocked(hostname="gpu", tags=("metal", "gpu"), zone="b", pool="lab", cpu_count=8),
+]
+BIG, SMALL, GPU = (stocked.system_id for stocked in STOCK)
+HALTING = Pace(deploy=10, release=5)
+"""Slow enough for a clock turned by hand to show every state in between."""
+
 
 class Remembering:
     """Hosts of which nothing runs."""
@@ -139,3 +148,7 @@ async def eventually(probe: Callable[[], Any]) -> None:
             if found:
                 return
             await asyncio.sleep(0.005)
+
+
+def ids(reply: httpx2.Response) -> list[str]:
+    return [machine["system_id"] for machine in reply.raise_for_status().json()]

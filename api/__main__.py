@@ -1,0 +1,147 @@
+"""The API process: `python -m api`. Both doors are on one loop, and SIGTERM drains them."""
+
+import asyncio
+import signal
+import sys
+from contextlib import suppress
+
+import structlog
+import uvloop
+from google.longrunning import operations_pb2 as longrunning_pb2  # type: ignore[import-untyped]
+from pydantic import ValidationError
+from temporalio.client import Client
+
+from api import build
+from api.door import Service
+from api.kaas.cluster import Cluster, Offer
+from api.kaas.kubeconfigs import Kubeconfigs
+from api.launch import Launch, client
+from api.meters import Meters
+from api.ops.longrunning import LongRunning
+from api.ops.operations import Operations
+from api.ops.outlook import Outlook
+from api.server import Server
+from api.sweep import Sweep
+from api.web import Check, Web
+from domain.cluster import Limits
+from domain.errors import DomainError
+from domain.releases import CATALOGUE as RELEASES
+from protos.gen.kaas import api_pb2 as kaas_pb2
+from protos.gen.ops import operations_pb2 as ops_pb2
+from settings import Settings, start_log
+from store import operations as store
+from store import schema
+from store.clusters import Building, Clusters
+from store.engine import Database
+from store.journal import Journal
+from store.sealing import Seal
+from store.secrets import Secrets
+from store.tail import Tail
+from workflows.catalogue import CATALOGUE
+
+QUEUE = "workflows"
+
+log = structlog.get_logger()
+
+
+class Api:
+    """Everything one API process is made of, put together from its settings."""
+
+    def __init__(self, settings: Settings, temporal: Client, built: build.Build) -> None:
+        self._settings = settings
+        self._database = Database(settings.database, connections=settings.database_connections)
+        self._tail = Tail(self._database)
+        self._operations = store.Operations(self._database)
+        queue = settings.temporal.queue_prefix + QUEUE
+        self._launch = Launch(temporal, CATALOGUE, queue)
+        window = settings.request_id_window
+        self._sweep = Sweep(self._operations, self._launch, window=window)
+        self._sweeping: asyncio.Task[None] | None = None
+        meters = Meters()
+        services = [self._clusters(built), *self._changes()]
+        self._server = Server(services, meters, describes_itself=settings.reflection)
+        self._web = Web(settings.http_address, self._checks(), meters)
+
+    async def start(self) -> tuple[str, str]:
+        """Open both doors, and return their addresses."""
+        http = await self._web.start()
+        grpc = await self._server.start(self._settings.grpc_address)
+        self._sweeping = asyncio.create_task(self._sweep.run())
+        return grpc, http
+
+    async def stop(self) -> None:
+        """Let what is under way end, in the order in which others notice."""
+        self._web.drain()
+        await self._server.stop()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._sweeping
+        await self._launch.close()
+        await self._web.stop()
+        await self._tail.close()
+        await self._database.close()
+
+    def _clusters(self, built: build.Build) -> Service:
+        kaas = self._settings.kaas
+        vault = Secrets(self._database, Seal.from_file(self._settings.key_file))
+        clusters = Clusters(self._database, vault)
+        limits = Limits(
+            control_planes=kaas.control_planes, machines_per_pool=kaas.machines_per_pool
+        )
+        building = Building(domain=kaas.domain, workers_at_once=kaas.workers_at_once)
+        offer = Offer(RELEASES, limits, building)
+        kubeconfigs = Kubeconfigs(vault, clusters, api_port=kaas.api_port, resolve=kaas.resolve)
+        servicer = Cluster(clusters, kubeconfigs, self._launch, offer, built)
+        return Service(kaas_pb2.DESCRIPTOR.services_by_name["Cluster"], servicer)
+
+    def _changes(self) -> list[Service]:
+        journal, outlook = Journal(self._database, self._tail), Outlook(self._operations)
+        own = Operations(self._operations, journal, outlook)
+        common = LongRunning(self._operations, journal, outlook, self._launch)
+        return [
+            Service(ops_pb2.DESCRIPTOR.services_by_name["Operations"], own),
+            Service(longrunning_pb2.DESCRIPTOR.services_by_name["Operations"], common),
+        ]
+
+    def _checks(self) -> list[Check]:
+        return [
+            Check("database", lambda: schema.at_head(self._database)),
+            Check("temporal", self._launch.reached, "what is accepted starts once it is back"),
+        ]
+
+
+async def serve(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT; a second one does not wait for the drain."""
+    temporal = await client(settings.temporal.address, settings.temporal.namespace)
+    api = Api(settings, temporal, await build.found())
+    loop, told = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.set)
+    try:
+        grpc, http = await api.start()
+        log.info("ready", grpc=grpc, http=http)
+        await told.wait()
+        log.info("draining")
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+        await api.stop()
+
+
+def main() -> int:
+    try:
+        settings = Settings()
+        start_log(settings)
+        uvloop.run(serve(settings))
+    except ValidationError as error:
+        print(f"error: the settings are wrong: {error}", file=sys.stderr)
+        return 1
+    except DomainError as error:
+        print(f"error: {error.message}\n  do: {error.do}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

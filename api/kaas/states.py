@@ -1,0 +1,39 @@
+"""The domain's phases in the words of the kaas contract."""
+
+from domain.cluster import Phase
+from domain.machine import SlotPhase
+from protos.gen.kaas import api_pb2 as pb
+
+CLUSTER_STATUS: dict[Phase, pb.ClusterStatus.ValueType] = {
+    Phase.PROVISIONING: pb.PROVISIONING,
+    Phase.RUNNING: pb.RUNNING,
+    Phase.RECONCILING: pb.RECONCILING,
+    Phase.STOPPING: pb.STOPPING,
+    Phase.ERROR: pb.ERROR,
+    Phase.DEGRADED: pb.DEGRADED,
+}
+"""Every phase but GONE: what is gone is NotFound. STATUS_UNSPECIFIED is never sent."""
+
+NODE_STATUS: dict[SlotPhase, str] = {
+    SlotPhase.PLANNED: "Pending",
+    SlotPhase.ALLOCATED: "Pending",
+    SlotPhase.DEPLOYING: "Pending",
+    SlotPhase.DEPLOYED: "Bootstrapping",
+    SlotPhase.JOINED: "NotReady",
+    SlotPhase.HEALTHY: "Ready",
+    SlotPhase.FAILED: "Failed",
+    SlotPhase.RELEASING: "Deleting",
+    SlotPhase.RELEASED: "Deleting",
+}
+"""What kubectl would say of the node, or why it cannot."""
+
+NODES = frozenset({SlotPhase.JOINED, SlotPhase.HEALTHY})
+"""The phases in which there is a kubelet that reports a version."""
+
+EMPTY = frozenset({SlotPhase.PLANNED, SlotPhase.RELEASED})
+"""The phases in which no machine is in the slot."""
+
+ADDRESSED = frozenset(
+    {SlotPhase.DEPLOYING, SlotPhase.DEPLOYED, SlotPhase.JOINED, SlotPhase.HEALTHY, SlotPhase.FAILED}
+)
+"""The phases in which an address means something; until the deployment it is not claimed."""

@@ -1,0 +1,140 @@
+"""Starting the work behind an accepted change, and telling it to stop.
+
+Committed is accepted: whatever goes wrong here, the caller has its answer, and a sweep starts what
+was recorded and never started."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from temporalio.client import Client
+from temporalio.common import Priority, WorkflowIDReusePolicy
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RetryConfig, RPCError
+
+from domain.operation import Kind, Operation, OperationId, Stage
+
+LAUNCH_SECONDS = 1.0
+CHECK_SECONDS = 1.0
+
+AT_ONCE = 16
+"""Calls to Temporal at the same time; it starts some 200 workflows a second whatever we do."""
+
+WAITING = 1000
+"""Launches that may wait for their turn. What a greater burst leaves behind is the sweep's."""
+
+DRAIN_SECONDS = 3.0
+
+BRISK = RetryConfig(
+    initial_interval_millis=50,
+    max_interval_millis=300,
+    max_elapsed_time_millis=1500,
+    max_retries=4,
+)
+"""Callers wait behind this client; workers have a patient one."""
+
+PRIORITIES = {Kind.DELETE_CLUSTER: 1}
+USUAL_PRIORITY = 3
+"""Deletes give machines back, so they go first."""
+
+AWAY = (WorkflowAlreadyStartedError, RPCError, RuntimeError, TimeoutError)
+"""What may come of a call to Temporal. A client that never connected raises RuntimeError."""
+
+log = structlog.get_logger()
+
+
+async def client(address: str, namespace: str) -> Client:
+    """A client that connects when it is first needed: the API starts and reads without Temporal."""
+    return await Client.connect(
+        address,
+        namespace=namespace,
+        lazy=True,
+        retry_config=BRISK,
+        connect_timeout=timedelta(seconds=1),
+        data_converter=pydantic_data_converter,
+    )
+
+
+class Launch:
+    def __init__(self, client: Client, catalogue: Mapping[Kind, type[Any]], queue: str) -> None:
+        self._client = client
+        self._catalogue = catalogue
+        self._queue = queue
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def soon(self, operation: Operation) -> None:
+        """Start the work behind the caller's back. One that has been taken up needs no start."""
+        if operation.stage is Stage.REQUESTED:
+            self._spawn(f"launch {operation.id}", lambda: self.launch(operation))
+
+    def cancel_soon(self, operation: OperationId) -> None:
+        """Tell the work to stop, behind the caller's back."""
+        self._spawn(f"cancel {operation}", lambda: self.cancel(operation))
+
+    async def launch(self, operation: Operation) -> None:
+        """Start the work now if we can; if not, the sweep will. It is accepted either way."""
+        with suppress(*AWAY):
+            await asyncio.wait_for(self._start(operation), timeout=LAUNCH_SECONDS)
+
+    async def cancel(self, operation: OperationId) -> None:
+        """Tell the work to stop now if we can; if not, the sweep tells it. It may never have
+        started: then the row tells it when it does."""
+        handle = self._client.get_workflow_handle(workflow_id(operation))
+        with suppress(*AWAY):
+            await asyncio.wait_for(handle.cancel(), timeout=LAUNCH_SECONDS)
+
+    async def reached(self) -> bool:
+        """Whether Temporal answers."""
+        with suppress(*AWAY):
+            await asyncio.wait_for(self._client.service_client.check_health(), CHECK_SECONDS)
+            return True
+        return False
+
+    async def close(self) -> None:
+        """Let what was begun end, for a moment. The sweep of another process does the rest."""
+        if not self._tasks:
+            return
+        _, late = await asyncio.wait(self._tasks.values(), timeout=DRAIN_SECONDS)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
+    async def _start(self, operation: Operation) -> None:
+        await self._client.start_workflow(
+            self._catalogue[operation.kind].run,
+            operation.id,
+            id=workflow_id(operation.id),
+            task_queue=self._queue,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            priority=Priority(priority_key=PRIORITIES.get(operation.kind, USUAL_PRIORITY)),
+        )
+
+    def _spawn(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Do it in the background, once at a time under one name."""
+        if name in self._tasks:
+            return
+        if len(self._tasks) >= WAITING:
+            log.info("left to the sweep", what=name)
+            return
+        task = asyncio.create_task(self._in_turn(work), name=name)
+        self._tasks[name] = task
+        task.add_done_callback(lambda done: self._over(name, done))
+
+    async def _in_turn(self, work: Callable[[], Awaitable[None]]) -> None:
+        async with self._turns:
+            await work()
+
+    def _over(self, name: str, task: "asyncio.Task[None]") -> None:
+        self._tasks.pop(name, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("launch went wrong", what=name, exc_info=error)
+
+
+def workflow_id(operation: OperationId) -> str:
+    """One id per operation, for ever: it is what lets only one of several launches through."""
+    return f"op-{operation}"

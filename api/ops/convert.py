@@ -1,0 +1,199 @@
+"""Between the domain's operations and their two contracts."""
+
+import base64
+import hashlib
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from google.longrunning import operations_pb2 as longrunning  # type: ignore[import-untyped]
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.timestamp_pb2 import Timestamp
+from google.rpc import code_pb2, status_pb2  # type: ignore[import-untyped]
+
+from api.errors import code_of, number
+from api.ops import states
+from api.ops.outlook import Standing
+from domain.errors import Failure, Invalid, Violation
+from domain.operation import Event, Operation, OperationId, Stage, Step
+from protos.gen.ops import operations_pb2 as pb
+
+PREFIX = "operations/"
+ID_LENGTH = 36
+
+PAGE = 50
+PAGE_MOST = 500
+
+_STAGES = {number: stage for stage, number in states.STAGES.items()}
+
+
+class Filters(NamedTuple):
+    """Which operations are asked for."""
+
+    subject: str = ""
+    kind: str = ""
+    stages: tuple[Stage, ...] = ()
+
+    def digest(self) -> bytes:
+        """What a page token of these filters carries, so that it fits no others."""
+        text = "\0".join((self.subject, self.kind, *sorted(self.stages)))
+        return hashlib.sha256(text.encode()).digest()[:12]
+
+
+def identity(name: str) -> OperationId:
+    """The id out of "operations/ID" or of just the id."""
+    found = name.removeprefix(PREFIX)
+    if not found:
+        raise wrong("name", "is required")
+    if len(found) > ID_LENGTH or not found.isprintable():
+        raise wrong("name", f'{found[:64]!r} is not the name of an operation: "{PREFIX}ID"')
+    return OperationId(found)
+
+
+def filters(request: pb.ListOperationsRequest) -> Filters:
+    for field, text in (("subject", request.subject), ("kind", request.kind)):
+        if not (text == "" or text.isprintable()):
+            raise wrong(field, "must be printable")
+    unknown = [number for number in request.stages if number not in _STAGES]
+    if unknown:
+        raise wrong("stages", f"{unknown[0]} is not a stage to ask for")
+    stages = tuple(sorted({_STAGES[number] for number in request.stages}))
+    return Filters(request.subject, request.kind, stages)
+
+
+def page_size(asked: int) -> int:
+    if asked < 0:
+        raise wrong("page_size", f"{asked} is negative")
+    return min(asked or PAGE, PAGE_MOST)
+
+
+def page_token(last: OperationId, of: Filters) -> str:
+    """Where the next page goes on. It says nothing to callers and is good for these filters."""
+    return base64.urlsafe_b64encode(of.digest() + last.encode()).decode()
+
+
+def page_start(token: str, of: Filters) -> OperationId | None:
+    """Where a page begins: behind this operation. None: with the newest."""
+    if not token:
+        return None
+    try:
+        raw = base64.b64decode(token.encode(), altchars=b"-_", validate=True)
+        digest, last = raw[: len(of.digest())], raw[len(of.digest()) :].decode("ascii")
+    except ValueError as error:
+        raise _strange_token() from error
+    if digest != of.digest() or not last.isprintable():
+        raise _strange_token()
+    return OperationId(last)
+
+
+def operation(standing: Standing) -> pb.Operation:
+    """An operation with the steps that the standing has."""
+    of = standing.operation
+    return pb.Operation(
+        name=PREFIX + of.id,
+        kind=of.kind,
+        subject=of.subject,
+        stage=states.STAGES[of.stage],
+        requester=of.requester,
+        created=_moment(of.created),
+        started=_moment(of.started),
+        ended=_moment(of.ended),
+        percent=standing.percent,
+        eta=_span(standing.eta),
+        waiting_on=of.waiting_on,
+        cancel_requested=of.cancel_requested,
+        failure=_failure(of.failure),
+        steps=map(_step, standing.steps),
+        last_event=of.last_event,
+        request_id=of.request_id,
+    )
+
+
+def event(of: Event, standing: Standing) -> pb.OperationEvent:
+    return pb.OperationEvent(
+        number=of.number,
+        time=_moment(of.time),
+        note=of.note,
+        step=_step(of.step) if of.step else None,
+        operation=operation(standing),
+        last=of.last,
+    )
+
+
+def long_running(standing: Standing) -> longrunning.Operation:
+    """The same operation as google.longrunning has it: done once its undo is over too."""
+    of = standing.operation
+    reply = longrunning.Operation(name=PREFIX + of.id, done=of.ended is not None)
+    reply.metadata.Pack(operation(standing))
+    if of.ended is not None:
+        if of.stage is Stage.SUCCEEDED:
+            reply.response.Pack(Empty())
+        else:
+            reply.error.CopyFrom(_error(of))
+    return reply
+
+
+def seconds(timeout: Duration, most: float) -> float:
+    """How long to wait: what is asked for, or as long as we do."""
+    asked = timeout.ToTimedelta().total_seconds()
+    if asked < 0:
+        raise wrong("timeout", "is negative")
+    return min(asked or most, most)
+
+
+def wrong(field: str, description: str) -> Invalid:
+    violation = Violation(field=field, description=description)
+    return Invalid(f"{field}: {description}", violations=[violation])
+
+
+def _error(of: Operation) -> status_pb2.Status:
+    if of.failure is not None:
+        return status_pb2.Status(code=number(code_of(of.failure)), message=of.failure.message)
+    return status_pb2.Status(
+        code=code_pb2.ABORTED, message=f"{PREFIX}{of.id} is {of.stage}: another took its place"
+    )
+
+
+def _step(step: Step) -> pb.Step:
+    return pb.Step(
+        verb=step.key.verb,
+        subject=step.key.subject,
+        state=states.STEP_STATES[step.state],
+        started=_moment(step.started),
+        ended=_moment(step.ended),
+        attempts=step.attempts,
+        note=step.note,
+        undo=step.key.undo,
+    )
+
+
+def _failure(failure: Failure | None) -> pb.Failure | None:
+    if failure is None:
+        return None
+    code = number(code_of(failure))
+    return pb.Failure(code=code, kind=failure.kind, message=failure.message)
+
+
+def _moment(moment: datetime | None) -> Timestamp | None:
+    if moment is None:
+        return None
+    stamp = Timestamp()
+    stamp.FromDatetime(moment)
+    return stamp
+
+
+def _span(span: timedelta | None) -> Duration | None:
+    if span is None:
+        return None
+    duration = Duration()
+    duration.FromTimedelta(span)
+    return duration
+
+
+def _strange_token() -> Invalid:
+    return Invalid(
+        "page_token: is not one that was given out for these filters",
+        reason="PAGE_TOKEN_INVALID",
+        do="list again from the first page, with the same filters on every page",
+        violations=[Violation(field="page_token", description="is not one of ours")],
+    )

@@ -1,0 +1,129 @@
+"""The gRPC server: its limits, what it serves, and how it goes down."""
+
+import asyncio
+from collections.abc import Sequence
+
+import grpc
+import grpc.aio
+from google.protobuf import descriptor_pool, text_format
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.message import Message
+from grpc_health.v1 import health, health_pb2
+from grpc_reflection.v1alpha import reflection, reflection_pb2
+
+from api.asking import Context
+from api.door import Door, Service
+from api.meters import Meters
+from domain.errors import Unavailable
+
+OPTIONS: dict[str, int] = {
+    "grpc.keepalive_time_ms": 60_000,
+    "grpc.keepalive_timeout_ms": 20_000,
+    # More patient than the library: clients with honest keepalives are told "too_many_pings" else.
+    "grpc.http2.min_ping_interval_without_data_ms": 30_000,
+    "grpc.keepalive_permit_without_calls": 1,
+    # Callers find new servers behind a load balancer; open watches get a while to end.
+    "grpc.max_connection_age_ms": 30 * 60_000,
+    "grpc.max_connection_age_grace_ms": 5 * 60_000,
+    "grpc.max_receive_message_length": 4 * 1024 * 1024,
+}
+CALLS_AT_ONCE = 20_000
+"""The last resort against more than this process can hold; watches count."""
+
+GRACE_SECONDS = 31.0
+"""What a single call gets to end by itself on the way down: a little more than it may take."""
+
+NOTICE_SECONDS = 0.1
+"""Between saying NOT_SERVING and ending streams, so that whoever balances load hears it first."""
+
+REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
+
+
+class Server:
+    """Serves what it is given, and beside it health and, if asked to, reflection."""
+
+    def __init__(
+        self,
+        services: Sequence[Service],
+        meters: Meters,
+        *,
+        describes_itself: bool = True,
+        shares_port: bool = False,
+        door: Door | None = None,
+    ) -> None:
+        self._door = door or Door(meters)
+        self._health = Health([service.name for service in services])
+        own = [Service(health_pb2.DESCRIPTOR.services_by_name["Health"], self._health)]
+        if describes_itself:
+            own += _reflection([service.name for service in [*services, *own]])
+        self.services = [*services, *own]
+        options = {**OPTIONS, "grpc.so_reuseport": int(shares_port)}
+        self._server = grpc.aio.server(
+            options=list(options.items()), maximum_concurrent_rpcs=CALLS_AT_ONCE
+        )
+        self._server.add_generic_rpc_handlers(
+            tuple(self._door.opened(service) for service in self.services)
+        )
+
+    async def start(self, address: str) -> str:
+        """Listen, and return the address with the port that port 0 turned into. Unavailable if
+        somebody else listens there."""
+        try:
+            port = self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise in_use(address, "WINDLASS_GRPC_ADDRESS") from error
+        await self._server.start()
+        await self._health.serving()
+        return f"{address.rpartition(':')[0]}:{port}"
+
+    async def stop(self, grace_seconds: float = GRACE_SECONDS) -> None:
+        """Say so, end the streams, let single calls end by themselves, then close."""
+        await self._health.enter_graceful_shutdown()
+        await asyncio.sleep(NOTICE_SECONDS)
+        self._door.close()
+        await self._server.stop(grace_seconds)
+
+
+class Health(health.aio.HealthServicer):
+    """The library's health service, with the one method that it leaves out."""
+
+    def __init__(self, services: Sequence[str]) -> None:
+        super().__init__()
+        self._names = services
+
+    async def serving(self) -> None:
+        """From here on every service is said to be there."""
+        for name in self._names:
+            await self.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    async def List(self, request: Message, context: Context) -> Message:
+        statuses = {
+            name: await self.Check(health_pb2.HealthCheckRequest(service=name), context)
+            for name in ("", *self._names)
+        }
+        reply: Message = health_pb2.HealthListResponse(  # type: ignore[attr-defined]
+            statuses=statuses  # the stubs are older than the method
+        )
+        return reply
+
+
+def in_use(address: str, setting: str) -> Unavailable:
+    """What is wrong when an address cannot be listened on."""
+    return Unavailable(
+        f"cannot listen on {address}: it is in use, or no address of this machine",
+        subject=address,
+        reason="ADDRESS_IN_USE",
+        do=f"stop what listens there, or set {setting} to another address",
+    )
+
+
+def _reflection(names: Sequence[str]) -> list[Service]:
+    """Reflection as v1alpha and once more as v1: the messages differ in nothing but the package."""
+    described = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
+    file = FileDescriptorProto()
+    reflection_pb2.DESCRIPTOR.CopyToProto(file)
+    text = text_format.MessageToString(file).replace("v1alpha", "v1")
+    v1 = text_format.Parse(text, FileDescriptorProto()).SerializeToString()
+    descriptor_pool.Default().AddSerializedFile(v1)  # so that v1 can describe itself
+    servicer = reflection.aio.ReflectionServicer([*names, described.full_name, REFLECTION_V1])
+    return [Service(described, servicer), Service(described, servicer, REFLECTION_V1)]

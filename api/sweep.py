@@ -1,0 +1,51 @@
+"""The API's own sweep: it starts what was accepted and never started.
+
+The scheduled sweep in Temporal does more, but may never have run: a new namespace, no worker yet, a
+restored server. Both may launch the same operation; its workflow id lets one through."""
+
+import asyncio
+import random
+from datetime import timedelta
+
+import structlog
+
+from api.launch import Launch
+from domain.errors import DomainError
+from store.operations import Operations
+
+PERIOD_SECONDS = 10.0
+OVERDUE_SECONDS = 10.0
+"""How long something may be requested before we take its launch for lost."""
+
+FORGET_SECONDS = 3600.0
+
+log = structlog.get_logger()
+
+
+class Sweep:
+    def __init__(self, operations: Operations, launch: Launch, *, window: timedelta) -> None:
+        self._operations = operations
+        self._launch = launch
+        self._window = window
+
+    async def run(self) -> None:
+        """Sweep until cancelled. A round that fails is logged, and the next one tries again."""
+        forget_at = 0.0
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311 (jitter)
+            try:
+                await self.launch_overdue()
+                if loop.time() >= forget_at:
+                    await self._operations.forget_answers(self._window)
+                    forget_at = loop.time() + FORGET_SECONDS
+            except DomainError as error:
+                log.warning("sweep put off", error=error.message)
+            except Exception:
+                log.exception("sweep went wrong")
+
+    async def launch_overdue(self, overdue_seconds: float = OVERDUE_SECONDS) -> None:
+        """One round: launch what has been waiting for too long."""
+        for operation in await self._operations.unlaunched(overdue_seconds):
+            log.info("launched late", operation=operation.id, kind=operation.kind)
+            self._launch.soon(operation)

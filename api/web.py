@@ -1,0 +1,125 @@
+"""The HTTP door for those who look after the process: is it alive, is it ready, what does it do."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import uvicorn
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from api.meters import Meters
+from api.server import in_use
+
+CHECK_SECONDS = 2.0
+BACKLOG = 512
+
+
+class Check(NamedTuple):
+    """Something we need, and how to find out whether it is there."""
+
+    name: str
+    there: Callable[[], Awaitable[bool]]
+    without: str = ""
+    """What still works without it. Empty: we are not ready without it."""
+
+
+class Web:
+    def __init__(self, address: str, checks: Sequence[Check], meters: Meters) -> None:
+        self._address = address
+        self._checks = checks
+        self._meters = meters
+        self._draining = False
+        self._server: _Server | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self.app = Starlette(
+            routes=[
+                Route("/livez", self._livez),
+                Route("/readyz", self._readyz),
+                Route("/metrics", self._metrics),
+            ]
+        )
+
+    async def start(self) -> str:
+        """Listen, and return the address with the port that port 0 turned into."""
+        listening = _bound(self._address)
+        host, port = listening.getsockname()[:2]
+        config = uvicorn.Config(
+            self.app,
+            loop="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=2,
+        )
+        self._server = _Server(config)
+        self._serving = asyncio.create_task(self._server.serve(sockets=[listening]))
+        return f"{host}:{port}"
+
+    def drain(self) -> None:
+        """Say from here on that we are not ready: we are going down."""
+        self._draining = True
+
+    async def stop(self) -> None:
+        if self._server is not None and self._serving is not None:
+            self._server.should_exit = True
+            await self._serving
+
+    async def _livez(self, _request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def _readyz(self, request: Request) -> Response:
+        found = await asyncio.gather(*map(_looked, self._checks))
+        lines = [line for line, _ in found]
+        ready = all(good for _, good in found) and not self._draining
+        if self._draining:
+            lines.append("[-]server: going down")
+        lines.append("ready" if ready else "not ready")
+        shown = lines if "verbose" in request.query_params or not ready else lines[-1:]
+        return PlainTextResponse("\n".join(shown) + "\n", 200 if ready else 503)
+
+    async def _metrics(self, _request: Request) -> Response:
+        return Response(self._meters.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+async def _looked(check: Check) -> tuple[str, bool]:
+    """A line on what was found, and whether we can do with that."""
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            there = await check.there()
+        why = "" if there else "away"
+    except TimeoutError:
+        why = f"no answer within {CHECK_SECONDS:g} s"
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+    if not why:
+        return f"[+]{check.name}: ok", True
+    if check.without:
+        return f"[!]{check.name}: {why}; {check.without}", True
+    return f"[-]{check.name}: {why}", False
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signals: whoever runs us decides when we go down."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _bound(address: str) -> socket.socket:
+    """A listening socket. Unavailable if somebody else has the address."""
+    host, _, port = address.rpartition(":")
+    try:
+        return socket.create_server(
+            (host.strip("[]"), int(port)),
+            family=socket.AF_INET6 if ":" in host else socket.AF_INET,
+            backlog=BACKLOG,
+        )
+    except (OSError, ValueError) as error:
+        raise in_use(address, "WINDLASS_HTTP_ADDRESS") from error

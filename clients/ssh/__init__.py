@@ -1,0 +1,5 @@
+"""Hosts, over SSH."""
+
+from clients.ssh.nodes import SshNodes
+
+__all__ = ["SshNodes"]

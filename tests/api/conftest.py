@@ -1,0 +1,59 @@
+"""Servers to call: the API as its process puts it together, over a real database."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from api import build
+from api.__main__ import Api
+from api.launch import client
+from settings import Settings, Temporal
+from store.engine import Database
+from store.sealing import Seal
+from store.secrets import Secrets
+from tests.api.caller import NOBODY, Caller
+from tests.api.hands import Hands
+
+
+@pytest.fixture
+def settings(database_url: str, tmp_path: Path) -> Settings:
+    """An API of its own for every test, with Temporal away: whatever is accepted stays so."""
+    return Settings(
+        database=database_url,
+        key_file=tmp_path / "seal.key",
+        grpc_address="127.0.0.1:0",
+        http_address="127.0.0.1:0",
+        temporal=Temporal(address=NOBODY),
+    )
+
+
+@pytest.fixture
+async def api(settings: Settings) -> AsyncIterator[Api]:
+    api = Api(settings, await client(NOBODY, "default"), build.Build())
+    yield api
+    await api.stop()
+
+
+@pytest.fixture
+async def addresses(api: Api) -> tuple[str, str]:
+    """Where its doors are: gRPC and HTTP."""
+    return await api.start()
+
+
+@pytest.fixture
+async def caller(addresses: tuple[str, str]) -> AsyncIterator[Caller]:
+    caller = Caller(addresses[0])
+    yield caller
+    await caller.close()
+
+
+@pytest.fixture
+def seal(settings: Settings) -> Seal:
+    """The key the server uses, so that a test can put secrets where it finds them."""
+    return Seal.from_file(settings.key_file)
+
+
+@pytest.fixture
+def hands(database: Database, vault: Secrets) -> Hands:
+    return Hands(database, vault)

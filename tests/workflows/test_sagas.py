@@ -1,0 +1,165 @@
+"""Every step may be the last, may run twice, and may be where somebody calls the work off."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+
+import pytest
+from temporalio.testing import WorkflowEnvironment
+
+from domain.cluster import Phase
+from domain.errors import DomainError, Failed
+from domain.operation import Stage, StepKey
+from domain.outline import keys, outline
+from store.engine import Database
+from store.secrets import Secrets
+from tests.workflows.yard import Trouble, Yard, yard
+
+SIZES = {1: 20, 3: 38}
+"""Steps of a creation with one worker, by its number of control planes."""
+
+POINTS = [(size, step) for size, steps in SIZES.items() for step in range(steps)]
+
+Opening = Callable[..., AbstractAsyncContextManager[Yard]]
+
+
+@pytest.fixture
+def opened(
+    temporal: WorkflowEnvironment, database: Database, vault: Secrets, queues: str
+) -> Opening:
+    return partial(yard, temporal.client, database, vault, queues)
+
+
+@pytest.mark.parametrize("control_planes", SIZES)
+async def test_a_creation_takes_the_steps_of_its_outline(
+    opened: Opening, control_planes: int
+) -> None:
+    async with opened() as place:
+        operation = await place.create(control_planes)
+        plan = await place.operations.plan(operation.id)
+        foreseen = [str(key) for key in keys(outline(operation.kind, plan))]
+        assert sorted(place.trouble.seen) == sorted(foreseen)
+        assert len(foreseen) == SIZES[control_planes]
+        assert operation.stage is Stage.SUCCEEDED
+        assert (await place.clusters.get("blue")).phase is Phase.RUNNING
+        assert len({metal for _, metal in place.world.taken}) == control_planes + 1
+
+
+@pytest.mark.parametrize("control_planes", SIZES)
+async def test_running_every_step_twice_changes_nothing(
+    opened: Opening, control_planes: int
+) -> None:
+    async with opened(trouble=Trouble(repeat=True)) as place:
+        await place.create(control_planes)
+        assert (await place.clusters.get("blue")).phase is Phase.RUNNING
+        assert len(place.world.taken) == control_planes + 1
+        assert len(place.world.kubeadm_runs) == control_planes + 1
+        await place.delete()
+        assert place.world.leftovers == []
+
+
+@pytest.mark.parametrize(("control_planes", "step"), POINTS)
+async def test_failing_anywhere_leaves_nothing_that_is_not_needed(
+    opened: Opening, control_planes: int, step: int
+) -> None:
+    await _failed(opened, control_planes, step, cached=True)
+
+
+@pytest.mark.parametrize("step", range(SIZES[1]))
+async def test_failing_anywhere_leaves_nothing_when_every_task_replays(
+    opened: Opening, step: int
+) -> None:
+    await _failed(opened, 1, step, cached=False)
+
+
+async def _failed(opened: Opening, control_planes: int, step: int, *, cached: bool) -> None:
+    """One step of one slot fails, whatever machine is tried for it, each time after its work."""
+    trouble = Trouble()
+    async with opened(trouble=trouble, cached=cached) as place:
+        asked = await place.ask(control_planes)
+        plan = await place.operations.plan(asked.id)
+        broken = keys(outline(asked.kind, plan))[step]
+
+        def fail(key: StepKey) -> DomainError | None:
+            same_turn = key.turn == broken.turn or key.subject != plan.endpoint
+            if (key.verb, key.subject) == (broken.verb, broken.subject) and same_turn:
+                return Failed("broken on purpose")
+            return None
+
+        trouble.fail = fail
+        await place.carry_out(asked)
+        operation = await place.operations.get(asked.id)
+        cluster = await place.clusters.get("blue")
+        assert trouble.fired, "never reached"
+        assert operation.ended is not None
+        first, *others = plan.slots
+        replaced = broken.subject == plan.endpoint and broken.turn > 1
+        spared = [slot.agent_name for slot in others if slot.name != broken.subject]
+        if broken.subject == first.name or (broken.subject == plan.endpoint and not replaced):
+            assert place.world.leftovers == []
+            assert (operation.stage, cluster.phase) == (Stage.FAILED, Phase.ERROR)
+            assert "broken on purpose" in cluster.message
+        elif replaced:
+            assert cluster.phase is Phase.RUNNING
+        else:
+            assert place.world.owners == sorted([first.agent_name, *spared])
+            assert (operation.stage, cluster.phase) == (Stage.SUCCEEDED, Phase.DEGRADED)
+            assert "broken on purpose" in cluster.message
+        await place.delete()
+        assert place.world.leftovers == []
+
+
+@pytest.mark.parametrize(("control_planes", "step"), POINTS)
+async def test_a_delete_takes_over_anywhere(
+    opened: Opening, control_planes: int, step: int
+) -> None:
+    trouble = Trouble(at=step)
+    async with opened(trouble=trouble) as place:
+        asked = await place.ask(control_planes)
+
+        async def delete() -> None:
+            deleted = await place.ask_delete()
+            assert deleted.superseded == asked.id
+            await place.start(deleted.operation)
+
+        trouble.then = delete
+        await place.carry_out(asked)
+        assert trouble.fired, "never reached"
+        (deleting,) = [
+            each for each in await place.operations.page(size=10) if each.supersedes == asked.id
+        ]
+        await place.finish(deleting.id)
+        assert place.world.leftovers == []
+        assert await place.blue() is None
+        assert (await place.operations.get(asked.id)).stage is Stage.SUPERSEDED
+        assert (await place.operations.get(deleting.id)).stage is Stage.SUCCEEDED
+
+
+@pytest.mark.parametrize(("control_planes", "step"), POINTS)
+async def test_cancelling_anywhere_leaves_nothing(
+    opened: Opening, control_planes: int, step: int
+) -> None:
+    await _cancelled(opened, control_planes, step, cached=True)
+
+
+@pytest.mark.parametrize("step", range(SIZES[1]))
+async def test_cancelling_anywhere_leaves_nothing_when_every_task_replays(
+    opened: Opening, step: int
+) -> None:
+    await _cancelled(opened, 1, step, cached=False)
+
+
+async def _cancelled(opened: Opening, control_planes: int, step: int, *, cached: bool) -> None:
+    trouble = Trouble(at=step)
+    async with opened(trouble=trouble, cached=cached) as place:
+        asked = await place.ask(control_planes)
+        trouble.then = partial(place.cancel, asked.id)
+        await place.carry_out(asked)
+        operation = await place.operations.get(asked.id)
+        assert trouble.fired, "never reached"
+        assert place.world.leftovers == []
+        assert operation.stage is Stage.CANCELLED
+        assert operation.ended is not None
+        cluster = await place.clusters.get("blue")
+        assert cluster.phase is Phase.ERROR
+        assert "cancelled by ann" in cluster.message

@@ -1,0 +1,183 @@
+"""The yard: real workflows on a real Temporal server and a real database, over a world in memory.
+
+Faults are put in by an interceptor, as something outside the product: it lets a hand do its work
+and then fails it, repeats it, or lets somebody call the operation off at that very moment."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from temporalio import activity
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+
+from activities.endpoints import Endpoints
+from activities.kubeadm import Kubeadm
+from activities.kubernetes import Kubernetes
+from activities.logbook import Logbook
+from activities.machines import Machines
+from activities.progress import Progress
+from activities.sweeping import Sweeping
+from domain.cluster import Cluster, ClusterOrder, PoolOrder
+from domain.errors import DomainError, NotFound
+from domain.operation import Ask, Operation, OperationId, StepKey
+from domain.releases import CATALOGUE as RELEASES
+from sim.memory import MemoryApi, MemoryEndpoints, MemoryMachines, MemoryNodes, MemoryWorld
+from store.clusters import Building, Clusters, Deleted
+from store.engine import Database
+from store.journal import Journal
+from store.marks import Marks
+from store.operations import Operations
+from store.secrets import Secrets
+from store.stocks import Stocks
+from store.tail import Tail
+from workflows.catalogue import CATALOGUE
+from workflows.serving import Serving, crew
+
+Hook = Callable[[], Awaitable[None]]
+
+
+@dataclass
+class Trouble(Interceptor):
+    """What happens to hands after their work is done. `at` counts steps that are no undos."""
+
+    seen: list[str] = field(default_factory=list)
+    fail: Callable[[StepKey], DomainError | None] = lambda key: None
+    repeat: bool = False
+    at: int | None = None
+    then: Hook | None = None
+    fired: int = 0
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
+        return _Troubled(next, self)
+
+
+class _Troubled(ActivityInboundInterceptor):
+    def __init__(self, next: ActivityInboundInterceptor, trouble: Trouble) -> None:
+        super().__init__(next)
+        self._trouble = trouble
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:
+        if activity.info().is_local:
+            return await self.next.execute_activity(input)
+        trouble = self._trouble
+        key = StepKey.parse(activity.info().activity_id)
+        answer = await self.next.execute_activity(input)
+        if trouble.repeat:
+            answer = await self.next.execute_activity(input)
+        if not key.undo:
+            trouble.seen.append(str(key))
+            if trouble.at == len(trouble.seen) - 1 and trouble.then is not None:
+                trouble.fired += 1
+                await trouble.then()
+        if error := trouble.fail(key):
+            trouble.fired += 1
+            raise error
+        return answer
+
+
+@dataclass
+class Yard:
+    """A place to run operations in and to look around afterwards."""
+
+    client: Client
+    database: Database
+    world: MemoryWorld
+    trouble: Trouble
+    prefix: str
+    clusters: Clusters
+    operations: Operations
+    journal: Journal
+
+    async def create(self, control_planes: int = 1, workers: int = 1) -> Operation:
+        """Ask for the cluster `blue` and carry the operation out to its end."""
+        operation = await self.ask(control_planes, workers)
+        await self.carry_out(operation)
+        return await self.operations.get(operation.id)
+
+    async def ask(self, control_planes: int = 1, workers: int = 1) -> Operation:
+        order = ClusterOrder(
+            name="blue",
+            control_plane=PoolOrder(name="control-plane", count=control_planes),
+            pools=(PoolOrder(name="w", count=workers),),
+        )
+        building = Building(domain="yard.test")
+        release = RELEASES.choose("")
+        return await self.clusters.request_create(order, release, building, Ask(method="create"))
+
+    async def ask_delete(self) -> Deleted:
+        return await self.clusters.request_delete("blue", Ask(method="delete"))
+
+    async def delete(self) -> Operation:
+        """Ask for the delete of `blue` and carry it out."""
+        deleted = await self.ask_delete()
+        await self.carry_out(deleted.operation)
+        return await self.operations.get(deleted.operation.id)
+
+    async def start(self, operation: Operation) -> None:
+        await self.client.start_workflow(
+            CATALOGUE[operation.kind].run,
+            operation.id,
+            id=f"op-{operation.id}",
+            task_queue=f"{self.prefix}workflows",
+        )
+
+    async def carry_out(self, operation: Operation) -> None:
+        """Run the operation's workflow to its end, however it ends."""
+        await self.start(operation)
+        await self.finish(operation.id)
+
+    async def finish(self, operation: OperationId) -> None:
+        try:
+            await self.client.get_workflow_handle(f"op-{operation}").result()
+        except WorkflowFailureError:
+            pass
+
+    async def cancel(self, operation: OperationId) -> None:
+        """Call an operation off, as the API does: in the row first, then in Temporal."""
+        await self.operations.cancel(operation, "ann")
+        await self.client.get_workflow_handle(f"op-{operation}").cancel()
+
+    async def blue(self) -> Cluster | None:
+        try:
+            return await self.clusters.get("blue")
+        except NotFound:
+            return None
+
+
+@asynccontextmanager
+async def yard(
+    client: Client,
+    database: Database,
+    vault: Secrets,
+    prefix: str,
+    *,
+    world: MemoryWorld | None = None,
+    trouble: Trouble | None = None,
+    cached: bool = True,
+) -> AsyncIterator[Yard]:
+    """A yard with its workers running. Uncached, every workflow task replays from the start."""
+    world, trouble = world or MemoryWorld.of(12), trouble or Trouble()
+    clusters, operations = Clusters(database, vault), Operations(database)
+    journal = Journal(database, Tail(database))
+    hands = [
+        Machines(MemoryMachines(world)),
+        Endpoints(MemoryEndpoints(world)),
+        Kubeadm(MemoryNodes(world)),
+        Kubernetes(MemoryApi(world)),
+    ]
+    books = [
+        Progress(operations, clusters, journal),
+        Sweeping(operations, clusters, Stocks(database)),
+    ]
+    serving = Serving(prefix=prefix, cached_workflows=1000 if cached else 0)
+    interceptors = [Logbook(Marks(database)), trouble]
+    workers = crew(client, hands, books, interceptors, serving).values()
+    runs = [asyncio.create_task(worker.run()) for worker in workers]
+    try:
+        yield Yard(client, database, world, trouble, prefix, clusters, operations, journal)
+    finally:
+        await asyncio.gather(*(worker.shutdown() for worker in workers))
+        await asyncio.gather(*runs)
