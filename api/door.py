@@ -74,6 +74,11 @@ class Door:
         handlers = {method.name: self._handler(service, method) for method in methods}
         return grpc.method_handlers_generic_handler(service.name, handlers)
 
+    @property
+    def has_streams(self) -> bool:
+        """Whether anybody listens at the moment."""
+        return bool(self._streams)
+
     def close(self) -> None:
         """End every stream, and let no new one in: callers take theirs up again elsewhere. Single
         calls are left to end by themselves."""

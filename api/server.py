@@ -79,7 +79,8 @@ class Server:
     async def stop(self, grace_seconds: float = GRACE_SECONDS) -> None:
         """Say so, end the streams, let single calls end by themselves, then close."""
         await self._health.enter_graceful_shutdown()
-        await asyncio.sleep(NOTICE_SECONDS)
+        if self._door.has_streams:
+            await asyncio.sleep(NOTICE_SECONDS)
         self._door.close()
         await self._server.stop(grace_seconds)
 
@@ -110,7 +111,7 @@ class Health(health.aio.HealthServicer):
 def in_use(address: str, setting: str) -> Unavailable:
     """What is wrong when an address cannot be listened on."""
     return Unavailable(
-        f"cannot listen on {address}: it is in use, or no address of this machine",
+        f"cannot listen on {address}: it is in use, or not of this machine",
         subject=address,
         reason="ADDRESS_IN_USE",
         do=f"stop what listens there, or set {setting} to another address",

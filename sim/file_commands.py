@@ -126,6 +126,12 @@ async def _rm(call: Call) -> int:
     return status
 
 
+async def _touch(call: Call) -> int:
+    for path in map(call.path, call.words[1:]):
+        call.disk.write(path, b"", call.user, append=True)
+    return 0
+
+
 async def _rmdir(call: Call) -> int:
     for path in call.words[1:]:
         call.disk.remove_directory(call.path(path), call.user)
@@ -268,6 +274,7 @@ COMMANDS: dict[str, Command] = {
     "mkdir": _mkdir,
     "rm": _rm,
     "rmdir": _rmdir,
+    "touch": _touch,
     "mv": _mv,
     "cp": _cp,
     "install": _install,

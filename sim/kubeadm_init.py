@@ -46,7 +46,9 @@ def check(call: Call, port: int, version: str, wanted: str) -> None:
 
 async def _preflight(work: Work) -> None:
     check(work.call, work.wanted.port, work.version, work.wanted.version)
-    work.belong(work.run.cluster or uuid4().hex)
+    begun = work.host.disk.exists(f"{PKI}/ca.key")  # by an earlier run, whose authority stays
+    known = work.host.state.kubeadm.cluster if begun else ""
+    work.belong(work.run.cluster or known or uuid4().hex)
 
 
 async def _certs(work: Work) -> None:

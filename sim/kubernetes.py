@@ -109,7 +109,7 @@ class SimulatedApiServers:
             if fault is not None:
                 await self._befall(fault)
             if fault is None or fault.how is not How.DROP:
-                response = await self._respond(request, cluster, requests)
+                response = await self._respond(request, uid, requests)
             else:
                 response = web.Response()
         except StatusError as error:
@@ -131,9 +131,10 @@ class SimulatedApiServers:
                 )
 
     async def _respond(
-        self, request: web.BaseRequest, cluster: Cluster | None, requests: Requests
+        self, request: web.BaseRequest, uid: str, requests: Requests
     ) -> web.StreamResponse:
-        if cluster is None:
+        await request.read()  # from here on nothing is waited for, so the cluster stays what it is
+        if (cluster := self._clusters.get(uid)) is None:
             raise errors.no_quorum()
         alive = self._clusters.alive(cluster.uid)
         if request.path.rstrip("/") in _PROBES:

@@ -118,14 +118,14 @@ def protected(namespace: str) -> StatusError:
 
 
 def budget_spent(budget: str, needed: int, healthy: int) -> StatusError:
-    """An eviction that a PodDisruptionBudget does not allow now."""
+    """An eviction that a PodDisruptionBudget does not allow now. When it may, nobody knows, so no
+    Retry-After stands beside it."""
     why = f"The disruption budget {budget} needs {needed} healthy pods and has {healthy} currently"
     return StatusError(
         429,
         "TooManyRequests",
         "Cannot evict pod as it would violate the pod's disruption budget.",
         details={"causes": [cause("DisruptionBudget", why)]},
-        retry_after=5,
     )
 
 

@@ -1,20 +1,17 @@
 """What may be done with the objects of one cluster: the middle of the simulated API."""
 
-import base64
-import re
-import secrets
 from typing import Any
 
 from domain.frozen import Frozen
-from domain.naming import is_label_key, is_label_value
 from sim import kubernetes_errors as errors
 from sim import kubernetes_nodes, kubernetes_patches
 from sim.clusters import SimulatedClusters
+from sim.kubernetes_admission import admitted, is_network
 from sim.kubernetes_apply import applied
 from sim.kubernetes_budgets import admit_eviction
 from sim.kubernetes_errors import Body
 from sim.kubernetes_history import History
-from sim.kubernetes_kinds import BUDGETS, DAEMONSETS, EVENTS, NAMESPACES, NODES, PODS, SECRETS, Kind
+from sim.kubernetes_kinds import BUDGETS, DAEMONSETS, EVENTS, NAMESPACES, NODES, PODS, Kind
 from sim.kubernetes_pods import Pods, is_derived
 from sim.kubernetes_shelves import Shelves
 from sim.kubernetes_view import BUILT_IN, View, key
@@ -26,9 +23,6 @@ _PATCHES = {
     "application/merge-patch+json": kubernetes_patches.merged,
     "application/strategic-merge-patch+json": kubernetes_patches.strategic,
 }
-
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-_LOOSELY_NAMED = "rbac.authorization.k8s.io"
 
 
 class Options(Frozen):
@@ -163,7 +157,7 @@ class Objects:
                 clusters.keep_node(kubernetes_nodes.taken(node, body))
         elif not (kind is PODS and is_derived(body)):
             self._shelves.put(kind, body)
-            if kind is DAEMONSETS and _is_network(body):
+            if kind is DAEMONSETS and is_network(body):
                 self._shelves.clusters.network_applied(self._shelves.uid)
 
     def _drop(self, kind: Kind, body: Body) -> None:
@@ -177,73 +171,9 @@ class Objects:
         if kind is NAMESPACES:
             self._shelves.empty(name)
 
-    def _admitted(self, kind: Kind, namespace: str, body: Body) -> Body:
-        """A copy that may be stored: of this kind, named, and in a namespace that exists."""
-        told = (body.get("apiVersion", kind.api_version), body.get("kind", kind.kind))
-        if told != (kind.api_version, kind.kind):
-            raise errors.malformed(f"{told[0]} {told[1]} is not {kind.api_version} {kind.kind}")
-        metadata = dict(body.get("metadata") or {})
-        if kind.namespaced:
-            if metadata.setdefault("namespace", namespace) != namespace:
-                raise errors.malformed(
-                    "the namespace of the provided object does not match the namespace sent on "
-                    "the request"
-                )
-            if self.find(NAMESPACES, "", namespace) is None:
-                raise errors.not_found("namespaces", "", namespace)
-        if not metadata.get("name") and metadata.get("generateName"):
-            metadata["name"] = metadata["generateName"] + secrets.token_hex(3)[:5]
-        _check(kind, metadata)
-        body = {"apiVersion": told[0], "kind": told[1], **body, "metadata": metadata}
-        if kind is NAMESPACES:
-            return _namespace(body)
-        if kind is SECRETS:
-            return _sealed(body)
-        return body
-
-
-def _check(kind: Kind, metadata: Body) -> None:
-    name = metadata.get("name") or ""
-    if not name:
-        raise errors.invalid(kind.kind, "", "metadata.name", "Required value: name is required")
-    if kind.group != _LOOSELY_NAMED and not _NAME.fullmatch(name):
-        raise errors.invalid(
-            kind.kind,
-            name,
-            "metadata.name",
-            f'Invalid value: "{name}": a lowercase RFC 1123 subdomain must consist of lower case '
-            "alphanumeric characters, '-' or '.'",
-        )
-    for label, value in (metadata.get("labels") or {}).items():
-        if not is_label_key(label) or not is_label_value(value):
-            why = f'Invalid value: "{label}={value}": not a label'
-            raise errors.invalid(kind.kind, name, "metadata.labels", why)
-
-
-def _namespace(body: Body) -> Body:
-    metadata = body["metadata"]
-    labels = (metadata.get("labels") or {}) | {"kubernetes.io/metadata.name": metadata["name"]}
-    return {
-        "spec": {"finalizers": ["kubernetes"]},
-        "status": {"phase": "Active"},
-        **body,
-        "metadata": metadata | {"labels": labels},
-    }
-
-
-def _sealed(body: Body) -> Body:
-    """A Secret with its strings as data."""
-    plain = body.get("stringData") or {}
-    encoded = {field: base64.b64encode(text.encode()).decode() for field, text in plain.items()}
-    rest = {field: value for field, value in body.items() if field != "stringData"}
-    data = (body.get("data") or {}) | encoded
-    return {"type": "Opaque", **rest, **({"data": data} if data else {})}
-
-
-def _is_network(daemonset: Body) -> bool:
-    """Whether it brings a pod network: it writes where container runtimes look for one."""
-    pod = (daemonset.get("spec", {}).get("template") or {}).get("spec") or {}
-    return any(
-        (volume.get("hostPath") or {}).get("path", "").startswith("/etc/cni")
-        for volume in pod.get("volumes") or ()
-    )
+    def _admitted(self, kind: Kind, namespace: str, body: Any) -> Body:
+        """A copy that may be stored, in a namespace that exists."""
+        fit = admitted(kind, namespace, body)
+        if kind.namespaced and self.find(NAMESPACES, "", namespace) is None:
+            raise errors.not_found("namespaces", "", namespace)
+        return fit

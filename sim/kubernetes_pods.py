@@ -178,7 +178,8 @@ def daemons_counted(daemonset: Body, pods: Iterable[Body]) -> Body:
         "observedGeneration": daemonset["metadata"].get("generation", 1),
         "updatedNumberScheduled": mine,
     }
-    return daemonset | {"status": status}
+    spec = {"updateStrategy": {"type": "RollingUpdate"}, **daemonset["spec"]}
+    return daemonset | {"spec": spec, "status": status}
 
 
 def replicas_counted(owner: Body, pods: Iterable[Body]) -> Body:

@@ -20,6 +20,7 @@ from sim.kubernetes_view import key
 from sim.kubernetes_watch import Asked, event_line, watched
 from sim.pace import Clock
 
+JSON_PATCH = "application/json-patch+json"
 YAML = frozenset({"application/yaml", APPLY})
 _SINGLE = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _PLURAL = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
@@ -99,7 +100,7 @@ class Requests:
             case "watch":
                 return await self._streamed(request, target, query)
             case "delete" | "deletecollection":
-                return self._deleted(target, query, await _document(request) or {})
+                return self._deleted(target, query, await _document(request))
         return await self._written(request, target, query, verb)
 
     def _shown(self, request: web.BaseRequest, kind: Kind) -> Callable[[Body], Body]:
@@ -107,18 +108,18 @@ class Requests:
             return lambda body: body
         now = self._clock.now()
         return lambda body: table(
-            kind, [body], now, {"resourceVersion": body["metadata"]["resourceVersion"]}
+            kind, [body], now, {"resourceVersion": body["metadata"].get("resourceVersion", "")}
         )
 
     def _listed(
         self, request: web.BaseRequest, target: Target, query: dict[str, str]
     ) -> web.Response:
-        bodies = [body for body in self.objects.all(target.kind) if _wanted(target, query)(body)]
+        bodies = list(filter(_wanted(target, query), self.objects.all(target.kind)))
         metadata: Body = {"resourceVersion": str(self.objects.history.version)}
         if token := query.get("continue"):
             after = _opened(token)
             bodies = [body for body in bodies if key(body) > after]
-        limit = int(query.get("limit") or 0)
+        limit = _limit(query)
         if limit and len(bodies) > limit:
             metadata["remainingItemCount"] = len(bodies) - limit
             bodies = bodies[:limit]
@@ -169,10 +170,9 @@ class Requests:
             return reply(_success(details | ({"group": kind.group} if kind.group else {})))
         bodies = list(filter(_wanted(target, query), self.objects.all(kind)))
         for body in bodies:
-            metadata = body["metadata"]
-            self.objects.delete(
-                kind, metadata.get("namespace", ""), metadata["name"], asked, dry_run=dry_run
-            )
+            namespace, name = body["metadata"].get("namespace", ""), body["metadata"]["name"]
+            if self.objects.find(kind, namespace, name):  # its owner may have taken it along
+                self.objects.delete(kind, namespace, name, asked, dry_run=dry_run)
         return reply(_list(kind, bodies, {"resourceVersion": str(self.objects.history.version)}))
 
     def _evicted(self, target: Target, query: dict[str, str], asked: Body) -> web.Response:
@@ -182,20 +182,21 @@ class Requests:
 
 
 async def _document(request: web.BaseRequest) -> Any:
-    """The body of a request, None if there is none."""
-    content = await request.read()
+    """What a request says, an empty object if it says nothing."""
+    content, form = await request.read(), request.content_type
     if not content:
-        return None
-    if request.content_type == kubernetes_protobuf.MEDIA_TYPE:
+        return {}
+    if form == kubernetes_protobuf.MEDIA_TYPE:
         return kubernetes_protobuf.decoded(content)
+    if form not in YAML and form != _UNSAID and not form.endswith("json"):
+        raise errors.unsupported(form)
     try:
-        if request.content_type in YAML:
-            return yaml.safe_load(content)
-        if "json" not in request.content_type and request.content_type != _UNSAID:
-            raise errors.unsupported(request.content_type)
-        return json.loads(content)
+        document = yaml.safe_load(content) if form in YAML else json.loads(content)
     except (ValueError, yaml.YAMLError) as error:
         raise errors.malformed(f"the request's body cannot be read: {error}") from error
+    if isinstance(document, dict) is (form == JSON_PATCH):
+        raise errors.malformed("the request's body is not an object")
+    return document
 
 
 _UNSAID = "application/octet-stream"
@@ -217,9 +218,16 @@ def _wanted(target: Target, query: dict[str, str]) -> Test:
     return lambda body: body["metadata"].get("namespace") == target.namespace and fits(body)
 
 
+def _limit(query: dict[str, str]) -> int:
+    limit = query.get("limit") or "0"
+    if not limit.isdecimal():
+        raise errors.malformed(f"invalid limit: {limit!r}")
+    return int(limit)
+
+
 def _opened(token: str) -> str:
     try:
-        return base64.urlsafe_b64decode(token).decode()
+        return base64.b64decode(token, altchars=b"-_", validate=True).decode()
     except ValueError as error:
         raise errors.malformed("continue key is not valid") from error
 
@@ -238,7 +246,7 @@ def _reviewed(kind: Kind, asked: Body, user: User) -> Body:
     elif kind.kind == "SelfSubjectRulesReview":
         rules = [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
         status = {"incomplete": False, "resourceRules": [anything], "nonResourceRules": rules}
-    return (asked or {}) | {"kind": kind.kind, "apiVersion": kind.api_version, "status": status}
+    return asked | {"kind": kind.kind, "apiVersion": kind.api_version, "status": status}
 
 
 def _success(details: Body) -> Body:

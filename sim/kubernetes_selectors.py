@@ -9,7 +9,7 @@ from sim.kubernetes_errors import Body, malformed
 Test: TypeAlias = Callable[[Body], bool]
 
 _SET = re.compile(r"(?P<key>[^\s!=,]+)\s+(?P<word>in|notin)\s+\((?P<values>[^)]*)\)")
-_EQUAL = re.compile(r"(?P<key>[^\s!=]+)\s*(?P<sign>==|!=|=)\s*(?P<value>[^\s,]*)")
+_EQUAL = re.compile(r"(?P<key>[^\s!=]+)\s*(?P<sign>==|!=|=)\s*(?P<value>[^\s,=!]*)")
 _PRESENT = re.compile(r"(?P<absent>!?)\s*(?P<key>[^\s!=]+)")
 _COMMA = re.compile(r",(?![^(]*\))")
 

@@ -14,7 +14,7 @@ from sim.kubernetes_selectors import Test
 Shown: TypeAlias = Callable[[Body], Body]
 """How an object leaves: as it is, or as a table of one row."""
 
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS = 0.2
 _BOOKMARK_SECONDS = 60.0
 _LONGEST_SECONDS = 3600.0
 

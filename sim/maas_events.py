@@ -33,13 +33,13 @@ class Events:
 
     def __init__(self, ledger: Ledger, clock: Clock) -> None:
         self._ledger, self._clock = ledger, clock
-        self._events = sorted(
+        self.all = sorted(
             ledger.recall("maas-event", Event).values(), key=lambda event: event.number
         )
 
     def add(self, machine: Machine, type_: str, description: str = "", level: str = "INFO") -> None:
         event = Event(
-            number=self._events[-1].number + 1 if self._events else 1,
+            number=self.all[-1].number + 1 if self.all else 1,
             time=self._clock.now(),
             system_id=machine.system_id,
             username=machine.owner,
@@ -48,9 +48,9 @@ class Events:
             description=description,
         )
         self._ledger.keep("maas-event", str(event.number), event)
-        self._events.append(event)
-        if len(self._events) > KEPT:
-            self._ledger.drop("maas-event", str(self._events.pop(0).number))
+        self.all.append(event)
+        if len(self.all) > KEPT:
+            self._ledger.drop("maas-event", str(self.all.pop(0).number))
 
     def query(self, call: Call, machines: dict[str, Machine]) -> dict[str, Any]:
         """One page. `after` asks for what came next, and is still shown newest first."""
@@ -61,7 +61,7 @@ class Events:
         owner = call.one("owner")
         found = [
             event
-            for event in self._events
+            for event in self.all
             if event.system_id in named
             and LEVELS[event.level] >= LEVELS[level]
             and (before is None or event.number < before)

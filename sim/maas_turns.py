@@ -117,6 +117,7 @@ class Turns:
             task.cancel()
         if turn is not None:
             task = asyncio.create_task(_after(earlier, machine, turn))
+            task.add_done_callback(_report)
             self._under_way[machine.system_id] = [*earlier, task]
 
     async def _until_due(self, machine: Machine) -> None:
@@ -190,3 +191,9 @@ async def _after(
     if earlier:
         await asyncio.wait(earlier)
     await turn(machine)
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    """A turn that broke is a bug of the site's. The machine stays as it is; the log says why."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        task.get_loop().call_exception_handler({"message": "a turn broke", "exception": error})

@@ -1,7 +1,7 @@
 """The grammar of a small shell: lists, pipes, quotes, redirection, assignment, plain variables.
 
-No substitution of commands, no globs, no loops: a script that needs them is refused, as a real
-shell refuses what it cannot parse."""
+No substitution of commands, no loops: a script that needs them is refused, as a real shell refuses
+what it cannot parse."""
 
 import re
 from collections.abc import Iterator, Mapping

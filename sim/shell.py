@@ -1,16 +1,16 @@
 """Running commands on a simulated host: scripts, streams, and the call a command receives."""
 
+import fnmatch
 import getopt
 import posixpath
 import re
-import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
 from sim.disk import ROOT, Disk, normal
 from sim.host import Host, Progress
-from sim.script import Redirect, ScriptError, Simple, expand, parse
+from sim.script import Redirect, ScriptError, Simple, Word, expand, parse
 
 _PATHS = re.compile(r"/(?:usr/)?(?:local/)?s?bin/(?=[^/]+$)")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
@@ -170,10 +170,22 @@ class Call:
         if not words:
             self.variables.update(variables)
             return 0
-        status = await call.execute([expand(word, variables) for word in words])
+        status = await call.execute([path for word in words for path in call._matching(word)])
         if "PWD" in variables:
             self.variables["PWD"] = variables["PWD"]
         return status
+
+    def _matching(self, word: Word) -> list[str]:
+        """The word, or the paths it stands for if it has a star that is not quoted."""
+        text = expand(word, self.variables)
+        if not any("*" in piece.text for piece in word if piece.expands):
+            return [text]
+        pattern = self.path(text)
+        found = [path for path in self.disk.paths() if _stands_for(pattern, path)]
+        if text.startswith("/"):
+            return found or [text]
+        here = self.path("").rstrip("/") + "/"
+        return [path.removeprefix(here) for path in found] or [text]
 
     def _redirected(self, redirect: Redirect, resumed: bool) -> "Call":
         target = expand(redirect.target, self.variables)
@@ -194,13 +206,13 @@ Command: TypeAlias = Callable[[Call], Awaitable[int]]
 
 
 def first_words(command: str) -> str:
-    """What a command line is about: its first two words, without sudo in front. This is the name
-    under which it may be made to go wrong."""
+    """What a command line is about: the first two words of its first command, without sudo in
+    front. This is the name under which it may be made to go wrong."""
     try:
-        words = shlex.split(command)
-    except ValueError:
+        words = [expand(word, {}) for word in parse(command)[0].pipeline[0].words]
+    except (ScriptError, IndexError):
         words = command.split()
-    while words and (words[0] == "sudo" or (words[0].startswith("-"))):
+    while words and (words[0] == "sudo" or words[0].startswith("-")):
         words.pop(0)
     return " ".join(words[:2])
 
@@ -223,6 +235,15 @@ async def run_unit(host: Host, table: Mapping[str, Command], name: str) -> int:
         host.see_words(unit.words)
         return await call.script(unit.words[2], unit.progress)
     return await call.execute(unit.words)
+
+
+def _stands_for(pattern: str, path: str) -> bool:
+    """A star stands for any part of one name, save the dot of a hidden one."""
+    parts, names = pattern.split("/"), path.split("/")
+    return len(parts) == len(names) and all(
+        fnmatch.fnmatchcase(name, part) and (part.startswith(".") or not name.startswith("."))
+        for part, name in zip(parts, names, strict=True)
+    )
 
 
 def _given(data: bytes) -> Callable[[], Awaitable[bytes]]:

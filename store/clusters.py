@@ -335,7 +335,8 @@ def _signed(row: OperationRow, reached: Reached) -> Reached:
     """A workflow only knows that it was called off; by whom is in the row."""
     if reached.stage is not Stage.CANCELLED:
         return reached
-    failure = Cancelled.by(row.cancelled_by or "someone in Temporal")
+    unsaid = "a delete" if row.stage == Stage.SUPERSEDED else "someone in Temporal"
+    failure = Cancelled.by(row.cancelled_by or unsaid)
     return reached.model_copy(update={"note": failure.message, "failure": failure})
 
 

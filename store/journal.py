@@ -1,7 +1,7 @@
 """The journal: what happened to each operation, in order, and following it live."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 
 from sqlalchemy import select
@@ -75,7 +75,9 @@ class Journal(Store):
         row = await session.get(OperationRow, operation)
         return row is None or row.ended is not None
 
-    async def follow(self, operation: OperationId, *, after: int = 0) -> AsyncIterator[Event]:
+    async def follow(
+        self, operation: OperationId, *, after: int = 0
+    ) -> AsyncGenerator[Event, None]:
         """Yield what happened past `after`, then what happens, until the operation has ended."""
         with self._tail.watching(operation) as news:
             while True:

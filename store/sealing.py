@@ -40,7 +40,7 @@ class Seal:
         nonce, rest = sealed[:NONCE_BYTES], sealed[NONCE_BYTES:]
         try:
             return self._cipher.decrypt(nonce, rest, reference.encode())
-        except InvalidTag as error:
+        except (InvalidTag, ValueError) as error:  # ValueError: cut short
             raise Failed(
                 f"the secret {reference} does not open with key {self.name}",
                 subject=reference,

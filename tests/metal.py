@@ -15,12 +15,14 @@ from domain.cloud_init import LOGIN, user_data
 from domain.machine import Machine, Role, Slot
 from domain.releases import Release
 from sim.clusters import SimulatedClusters
+from sim.disk import ROOT
 from sim.faults import Faults
 from sim.host import Host
-from sim.hosts import SimulatedHosts
+from sim.hosts import COMMANDS, SimulatedHosts
 from sim.ledger import Ledger
 from sim.metal import Installed
 from sim.pace import INSTANT, Clock, Pace, WallClock
+from sim.shell import Call, Held
 
 VERSION = "1.31.4"
 USER = LOGIN
@@ -128,6 +130,32 @@ def free_port(address: str) -> int:
     with socket.socket() as probe:
         probe.bind((address, 0))
         return int(probe.getsockname()[1])
+
+
+@asynccontextmanager
+async def login(
+    site: Metal, machine: Machine, user: str = USER
+) -> AsyncIterator[asyncssh.SSHClientConnection]:
+    """A connection by a foreign client that knows the host's key."""
+    key = asyncssh.import_private_key(site.host(machine).state.host_key).convert_to_public()
+    async with asyncssh.connect(
+        machine.address,
+        site.port,
+        username=user,
+        client_keys=[site.key],
+        known_hosts=([key], [], []),
+        config=[],
+        agent_path=None,
+    ) as connection:
+        yield connection
+
+
+async def typed(host: Host, line: str, user: str = USER) -> tuple[int, str, str]:
+    """What a command line on the host comes to, without any SSH: exit code and both outputs."""
+    out, err = Held(), Held()
+    home = {"PWD": f"/home/{user}" if user != ROOT else "/root"}
+    call = Call(host, COMMANDS, user, ["sh"], out, err, variables=home)
+    return await call.script(line), out.data.decode(), err.data.decode()
 
 
 async def until(holds: Callable[[], bool], *, seconds: float = 10) -> None:

@@ -57,6 +57,9 @@ class Unwind:
         trace: TracebackType | None,
     ) -> None:
         if isinstance(error, FailureError | asyncio.CancelledError):
+            # Also what tells a cancel from an eviction, which ends here: an evicted workflow may
+            # say nothing any more, and must not begin to undo.
+            workflow.set_current_details("undoing")
             await _whatever_happens([self._walk(lane) for lane in self._lanes.values()])
 
     async def _walk(self, lane: list[_Step]) -> None:

@@ -87,6 +87,6 @@ class LongRunning:
     async def _ended(self, operation: OperationId) -> None:
         standing = await self._operations.get(operation)
         events = self._journal.follow(operation, after=standing.last_event)
-        async with aclosing(events):  # type: ignore[type-var]  # it is a generator
+        async with aclosing(events):
             async for _ in events:
                 pass

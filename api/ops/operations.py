@@ -40,7 +40,7 @@ class Operations(OperationsServicer):
         if request.after < 0:
             raise convert.wrong("after", f"{request.after} is negative")
         events = self._journal.follow(operation, after=request.after)
-        async with aclosing(events):  # type: ignore[type-var]  # it is a generator
+        async with aclosing(events):
             async for event in events:
                 standing = await self._outlook.since(operation, event.number)
                 yield convert.event(event, standing)

@@ -50,15 +50,15 @@ class MaasMachines:
     async def allocate(self, search: Search) -> Machine:
         """See the port. What the slot holds and should avoid is given back on the way."""
         slot = search.slot
-        held = await self._held(slot)
-        await self._give_back(one for one in held if one.system_id in search.avoid)
-        if not [one for one in held if one.system_id not in search.avoid]:
-            # one slot of a cluster at a time, so that the next one sees which zones are taken
-            lock = self._choosing.setdefault(slot.cluster_uid, asyncio.Lock())
-            async with lock:
-                await self._take_one(search)
+        # one slot of a cluster at a time, so that the next one sees which zones are taken
+        lock = self._choosing.setdefault(slot.cluster_uid, asyncio.Lock())
+        async with lock:
             held = await self._held(slot)
-        return await self._keep_one(search, held)
+            await self._give_back(one for one in held if one.system_id in search.avoid)
+            if not [one for one in held if one.system_id not in search.avoid]:
+                await self._take_one(search)
+                held = await self._held(slot)
+            return await self._keep_one(search, held)
 
     async def _take_one(self, search: Search) -> None:
         """Take the best machine there is. Somebody else may be faster, so we try several."""

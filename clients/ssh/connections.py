@@ -5,6 +5,7 @@ configuration, known hosts or agent."""
 
 import asyncio
 import ipaddress
+import secrets
 import shlex
 from collections import defaultdict
 from collections.abc import AsyncIterator
@@ -83,17 +84,20 @@ class Connections:
             return answer
 
     async def put(self, machine: Machine, path: str, text: str) -> None:
-        """Write a file that only we and root can read, whole or not at all."""
+        """Write a file that only we and root can read, whole or not at all. If the connection is
+        lost on the way, part of it may stay under a name that begins with the file's."""
         async with self._use(machine) as connection:
             try:
                 async with asyncio.timeout(60), connection.start_sftp_client() as sftp:
-                    fresh = f"{path}.new"
+                    fresh = f"{path}.{secrets.token_hex(4)}"
                     attributes = asyncssh.SFTPAttrs(permissions=0o600)
                     async with sftp.open(fresh, "wb", attributes) as file:
                         await file.write(text.encode())
                         with suppress(asyncssh.SFTPOpUnsupported):
                             await file.fsync()
                     await sftp.posix_rename(fresh, path)
+            except asyncssh.SFTPNoSuchFile as error:  # somebody clears away what we put there
+                raise Unavailable(f"{named(machine)} had no place for {path}: {error}") from error
             except asyncssh.SFTPError as error:
                 raise Failed(f"{named(machine)} did not take {path}: {error}") from error
             except (asyncssh.Error, OSError, TimeoutError) as error:

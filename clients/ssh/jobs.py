@@ -125,14 +125,17 @@ class Jobs:
             return seen
         return seen._replace(status=(await self._poll(machine, step, attempt)).status)
 
-    async def forget(self, machine: Machine) -> None:
-        """As if nothing had ever been done to the host. Whatever runs is stopped first."""
-        for name in ("init", "join"):
+    async def stop(self, machine: Machine, *names: str) -> None:
+        """End what runs of these steps, wherever it stands."""
+        for name in names:
             step = Step(name, (), ())
             if (await self.look(machine, step)).running:
                 command = root("systemctl", "stop", step.unit)
                 (await self._connections.run(machine, command)).succeeded(machine)
-        command = root("rm", "-rf", *(f"{STEPS}/{name}" for name in ("preflight", "init", "join")))
+
+    async def forget(self, machine: Machine, *names: str) -> None:
+        """As if these steps had never been tried."""
+        command = root("rm", "-rf", *(f"{STEPS}/{name}" for name in names))
         (await self._connections.run(machine, command)).succeeded(machine)
 
     async def _prepare(self, machine: Machine, step: Step, config: str) -> None:
@@ -233,7 +236,7 @@ def _script(step: Step, attempt: int) -> str:
             *(cleaning if step.clean else ()),
             f"{line(*step.command)} > {directory}/output 2>&1",
             f"echo $? > {directory}/rc.new",
-            f"rm -f {step.config}",
+            f"rm -f {step.config}*",
             "sync",
             f"mv {directory}/rc.new {directory}/rc",
         )

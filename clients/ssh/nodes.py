@@ -29,6 +29,9 @@ _TOKEN_LIFE = "30m"  # noqa: S105 - for how long one lives
 _NOT_FOUND = 127
 _FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 0.02, 2.0, 1.5
 
+_MAKING = ("init", "join")
+"""The steps that make a host a node."""
+
 _CLEAN = ("kubeadm", "reset", "--force")
 _UPLOAD = (
     *("kubeadm", "init", "phase", "upload-certs", "--upload-certs"),
@@ -111,7 +114,7 @@ class SshNodes:
         """Check that the host can become a node: kubeadm and a container runtime are there, and a
         control-plane host passes kubeadm's own checks; a worker's are part of its join. A host
         that is being made a node, or is one, has passed."""
-        for verb in ("init", "join"):
+        for verb in _MAKING:
             if (await self._jobs.look(machine, Step(verb, (), ()))).attempt:
                 return
         await self._check_software(machine)
@@ -152,10 +155,11 @@ class SshNodes:
     async def reset(self, machine: Machine) -> None:
         """Undo what made the host a node. kubeadm says it is done even if it could not take its
         etcd member out: `leave` comes first. A host without kubeadm has nothing to undo."""
-        await self._jobs.forget(machine)
+        await self._jobs.stop(machine, *_MAKING)
         answer = await self._connections.run(machine, line("kubeadm", "version", "-o", "short"))
         if answer.status != _NOT_FOUND:
             await self._jobs.carry_out(machine, _RESET, _constant(""))
+        await self._jobs.forget(machine, "preflight", *_MAKING)
 
     async def _check_software(self, machine: Machine) -> None:
         wanted = f"v{machine.slot.release.version}"
@@ -209,7 +213,7 @@ class SshNodes:
         (await self._connections.run(through, command)).succeeded(through)
         config = kubeadm_config.uploading(through, certificate_key, self._api_port)
         await self._connections.put(through, path, config)
-        script = f"{line(*_UPLOAD, path)}; status=$?; {line('rm', '-f', path)}; exit $status"
+        script = f"{line(*_UPLOAD, path)}; status=$?; rm -f {line(path)}*; exit $status"
         answer = await self._connections.run(through, root("sh", "-c", script))
         if answer.status:
             what = f"kubeadm init phase upload-certs on {named(through)}"

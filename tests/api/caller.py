@@ -1,6 +1,5 @@
 """A caller: a channel to a server, the stubs of what is served, and what refusals say."""
 
-import asyncio
 from collections.abc import Awaitable
 from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
@@ -37,8 +36,11 @@ class Caller:
 
     async def raw(self, method: str, request: bytes) -> bytes:
         """Call a method by its name with any bytes."""
-        call = self.channel.unary_unary(f"/{method}")
-        return await call(request, timeout=20)
+        return await self.method(method)(request, timeout=20)
+
+    def method(self, name: str) -> "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]":
+        """A method by its full name, from bytes to bytes."""
+        return self.channel.unary_unary(f"/{name}")
 
 
 class Refusal(NamedTuple):
@@ -113,8 +115,3 @@ def label(name: str, value: str = "") -> kaas.KubernetesLabel:
 def under(key: str | None = None) -> tuple[tuple[str, str], ...]:
     """Metadata with a request id."""
     return (("x-request-id", key or str(uuid4())),)
-
-
-async def settled(*calls: Awaitable[Any]) -> list[Any]:
-    """All calls at once: their replies, or the errors they ended with."""
-    return await asyncio.gather(*calls, return_exceptions=True)

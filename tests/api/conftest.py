@@ -30,7 +30,8 @@ def settings(database_url: str, tmp_path: Path) -> Settings:
 
 @pytest.fixture
 async def api(settings: Settings) -> AsyncIterator[Api]:
-    api = Api(settings, await client(NOBODY, "default"), build.Build())
+    temporal = await client(settings.temporal.address, settings.temporal.namespace)
+    api = Api(settings, temporal, build.Build())
     yield api
     await api.stop()
 

@@ -67,7 +67,7 @@ class Hands:
                 found[table] = int(counted or 0)
         return found
 
-    async def wrote(self, statement: str) -> None:
+    async def wrote(self, statement: str, **values: Any) -> None:
         """Change the tables behind the stores' back."""
         async with self.database.session(writes=True) as session:
-            await session.execute(text(statement))
+            await session.execute(text(statement), values)

@@ -256,7 +256,7 @@ async def test_a_repeat_may_carry_its_key_by_either_name(caller: Caller) -> None
 async def test_the_same_request_with_its_fields_in_another_order_is_a_repeat(
     caller: Caller,
 ) -> None:
-    call = caller.channel.unary_unary("/cnct.kaas.api.Cluster/CreateCluster")
+    call = caller.method("cnct.kaas.api.Cluster/CreateCluster")
     name, control_plane = b"\x0a\x05hello", b"\x1a\x00"
     metadata = under()
     first = await call(name + control_plane, metadata=metadata, timeout=20)

@@ -1,6 +1,7 @@
 """One machine per slot, however often it is asked for, and whatever becomes of the answers."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import pytest
@@ -60,6 +61,26 @@ async def test_two_attempts_at_once_agree_on_one_machine(region: Region) -> None
     assert len(taken(region)) == 3
 
 
+async def test_two_attempts_in_one_process_agree_too(
+    region: Region, machines: MaasMachines
+) -> None:
+    search = Search(slot=slot())
+    found = await asyncio.gather(*(machines.allocate(search) for _ in range(4)))
+    assert len({machine.system_id for machine in found}) == 1
+    acquired = [event for event in region.site.maas.events.all if "acquiring" in event.type]
+    assert len(acquired) == 1
+
+
+async def test_a_machine_lost_to_another_attempt_is_found_not_replaced(region: Region) -> None:
+    region.faults.add(Fault(where=ALLOCATE, how=How.SLOW, seconds=0.1))
+    async with region.serve(), client(region) as here, client(region) as there:
+        search = Search(slot=slot())
+        first, second = await asyncio.gather(here.allocate(search), there.allocate(search))
+    assert first == second
+    acquired = [event for event in region.site.maas.events.all if "acquiring" in event.type]
+    assert len(acquired) == 1
+
+
 async def test_of_two_machines_the_one_settled_on_is_kept(
     region: Region, machines: MaasMachines
 ) -> None:
@@ -82,6 +103,18 @@ async def test_of_two_new_machines_the_lowest_id_is_kept(
     machine = await machines.allocate(Search(slot=wanted))
     assert machine.system_id == min(region.site.maas.machines.all)
     assert taken(region) == [machine.system_id]
+
+
+async def test_of_two_machines_the_one_further_along_is_kept(
+    region: Region, machines: MaasMachines
+) -> None:
+    wanted, known = slot(), region.site.maas.machines.all
+    ahead = max(known)
+    for late in known.values():
+        late.status, late.owner = Status.ALLOCATED, "windlass"
+        late.agent_name = wanted.agent_name
+    known[ahead].status = Status.FAILED_DEPLOYMENT
+    assert (await machines.allocate(Search(slot=wanted))).system_id == ahead
 
 
 async def test_an_allocation_whose_answer_was_lost_is_adopted(
@@ -158,15 +191,19 @@ async def test_what_let_the_slot_down_is_avoided_and_given_back(
 
 
 async def test_a_pool_is_spread_over_zones_and_takes_what_fits() -> None:
+    """All ask at once; other pools and other clusters have a count of their own."""
     stock = [
-        Stocked(hostname=f"{zone}{size}", zone=zone, tags=("metal",), cpu_count=size)
+        Stocked(hostname=f"{zone}{size}-{index}", zone=zone, tags=("metal",), cpu_count=size)
         for zone in "abc"
         for size in (4, 64)
+        for index in range(6)
     ]
     region = Region([*stock, Stocked(hostname="tiny", zone="a", tags=("toy",), cpu_count=1)])
     async with region.serve(), client(region) as machines:
-        names = [f"control-plane-aaaa{index}" for index in range(3)]
-        found = await asyncio.gather(
-            *(machines.allocate(Search(slot=slot(name, kind="metal"))) for name in names)
-        )
-    assert sorted(machine.hostname for machine in found) == ["a4", "b4", "c4"]
+        for pool in ("control-plane", "workers"):
+            names = [f"{pool}-aaaa{index}" for index in range(9)]
+            found = await asyncio.gather(
+                *(machines.allocate(Search(slot=slot(name, kind="metal"))) for name in names)
+            )
+            hosts = Counter(machine.hostname[:2] for machine in found)
+            assert hosts == {"a4": 3, "b4": 3, "c4": 3}

@@ -10,7 +10,7 @@ from clients.maas.seen import SeenMachine
 from domain.errors import Conflict, DomainError, Failed, Invalid, NotFound, Unavailable
 from domain.ports import Endpoint
 from sim.faults import Fault, How
-from tests.sim.region import DOMAIN, Region, eventually, some
+from tests.sim.region import DOMAIN, Region, some
 
 ZONES = "maas GET zones/"
 
@@ -92,15 +92,16 @@ async def test_nobody_there_is_unavailable(region: Region) -> None:
     await maas.close()
 
 
-async def test_few_requests_are_under_way_at_once(region: Region) -> None:
-    region.faults.add(Fault(where=ZONES, how=How.HANG, times=100))
+async def test_few_requests_are_under_way_at_once_and_waiting_for_a_place_is_free(
+    region: Region,
+) -> None:
+    region.faults.add(Fault(where=ZONES, how=How.SLOW, seconds=0.2, times=100))
     async with region.serve():
-        maas = Maas(region.url, region.api_key, at_once=2, timeout_seconds=0.3)
-        asked = [asyncio.create_task(maas.get("zones/")) for _ in range(5)]
-        await eventually(lambda: len(region.faults.met()[0][1]) == 2)
+        maas = Maas(region.url, region.api_key, at_once=2, timeout_seconds=0.5)
+        asked = [asyncio.create_task(maas.get("zones/")) for _ in range(8)]
         await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
         assert len(region.faults.met()[0][1]) <= 4
-        await asyncio.gather(*asked, return_exceptions=True)
+        assert all(b"default" in answer for answer in await asyncio.gather(*asked))
         await maas.close()
 
 
@@ -240,6 +241,13 @@ async def test_taking_a_name_away_twice_is_success(region: Region, maas: Maas) -
     await names.remove(endpoint())
     await names.remove(endpoint())
     assert records(region) == {}
+
+
+async def test_a_name_that_goes_while_it_is_taken_away_is_gone(region: Region, maas: Maas) -> None:
+    names = MaasEndpoints(maas)
+    await names.ensure(endpoint("127.41.0.2"))
+    region.faults.add(Fault(where="maas DELETE dnsresources/*", how=How.REFUSE, status=404))
+    await names.remove(endpoint())
 
 
 async def test_a_name_that_cannot_be_is_invalid(maas: Maas) -> None:

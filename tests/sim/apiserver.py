@@ -5,6 +5,7 @@ import json
 import os
 import secrets
 import ssl
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,7 +21,6 @@ from sim.faults import Faults
 from sim.kubernetes import SimulatedApiServers
 from sim.ledger import Ledger
 from sim.pace import INSTANT, Clock, Pace, WallClock
-from tests.conftest import BINARIES
 from tests.metal import free_port
 
 NAME = "hello"
@@ -130,7 +130,7 @@ class Built:
         config = self.home / "config"
         config.write_text(self.kubeconfig())
         process = await asyncio.create_subprocess_exec(
-            BINARIES / "kubectl",
+            Path(sys.executable).with_name("kubectl"),
             f"--kubeconfig={config}",
             f"--cache-dir={self.home / 'cache'}",
             *words,

@@ -7,7 +7,7 @@ from domain import ports
 from domain.cluster import Phase
 from domain.errors import Conflict, Failure, Invalid, NotFound
 from domain.machine import Sighting
-from domain.operation import Kind, Reached, Stage
+from domain.operation import Cancelled, Kind, Reached, Stage
 from store import operations
 from store.rows import ClusterRow, PoolRow, SecretRow, SlotRow
 from tests.store.desk import Desk, ask, until, whole
@@ -141,12 +141,12 @@ async def test_what_was_pushed_aside_ends_without_touching_the_cluster(desk: Des
     deleted = (await desk.delete()).operation
     before = await desk.clusters.get("hello")
 
-    failure = Failure(kind="Cancelled", message="cancelled by its caller")
-    await desk.clusters.reach(Reached.badly(creating.id, Phase.ERROR, failure))
+    called_off = Cancelled.by("its caller")
+    await desk.clusters.reach(Reached.badly(creating.id, Phase.ERROR, called_off))
 
     assert await desk.clusters.get("hello") == before
     ended = await desk.operations.get(creating.id)
-    assert (ended.stage, ended.failure) == (Stage.SUPERSEDED, failure)
+    assert (ended.stage, ended.failure) == (Stage.SUPERSEDED, Cancelled.by("a delete"))
     assert ended.ended is not None
     assert await desk.journal.ended(creating.id)
     assert not await desk.journal.ended(deleted.id)

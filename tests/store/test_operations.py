@@ -202,7 +202,7 @@ async def test_pages_can_be_narrowed(desk: Desk) -> None:
     apple = await desk.running("apple")
     banana = await desk.create("banana")
     delete = (await desk.delete("apple")).operation
-    narrowed = {
+    narrowed: dict[str, dict[str, object]] = {
         "subject": {"subject": "cluster/apple"},
         "kind": {"kind": "delete-cluster"},
         "stages": {"stages": [Stage.REQUESTED]},

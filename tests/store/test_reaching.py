@@ -39,23 +39,29 @@ async def test_a_good_end_is_the_last_line(desk: Desk) -> None:
     assert [line.last for line in lines[:-1]] == [False] * (len(lines) - 1)
 
 
-@pytest.mark.parametrize(
-    ("failure", "stage"),
-    [
-        (Failure(kind="Exhausted", message="no machines", reason="NO"), Stage.FAILED),
-        (Cancelled.by("ann"), Stage.CANCELLED),
-    ],
-)
-async def test_a_bad_end_says_what_went_wrong(desk: Desk, failure: Failure, stage: Stage) -> None:
+async def test_a_bad_end_says_what_went_wrong(desk: Desk) -> None:
+    failure = Failure(kind="Exhausted", message="no machines", reason="NOT_ENOUGH_MACHINES")
     operation = await desk.creating()
     await desk.operations.wait_on(operation.id, "a machine")
     await desk.clusters.reach(Reached.badly(operation.id, Phase.ERROR, failure))
     ended = await desk.operations.get(operation.id)
-    assert (ended.stage, ended.failure, ended.waiting_on) == (stage, failure, "")
+    assert (ended.stage, ended.failure, ended.waiting_on) == (Stage.FAILED, failure, "")
     assert (await desk.lines(operation.id))[-1].failure == failure
     cluster = await desk.clusters.get("hello")
     assert cluster.phase is Phase.ERROR
     assert failure.message in cluster.message
+
+
+@pytest.mark.parametrize(("whom", "said"), [("ann", "ann"), ("", "someone in Temporal")])
+async def test_a_cancelled_end_says_by_whom(desk: Desk, whom: str, said: str) -> None:
+    operation = await desk.creating()
+    if whom:
+        await desk.operations.cancel(operation.id, whom)
+    await desk.clusters.reach(Reached.badly(operation.id, Phase.ERROR, Cancelled.by("its caller")))
+    ended = await desk.operations.get(operation.id)
+    assert (ended.stage, ended.failure) == (Stage.CANCELLED, Cancelled.by(said))
+    assert (await desk.lines(operation.id))[-1].note == f"cancelled by {said}"
+    assert f"cancelled by {said}" in (await desk.clusters.get("hello")).message
 
 
 async def test_booking_twice_changes_nothing(desk: Desk) -> None:

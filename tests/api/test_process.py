@@ -1,0 +1,132 @@
+"""The API as a process: it says where it is, goes down in order, and says why it cannot start."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc
+import grpc.aio
+import pytest
+
+from protos.gen.kaas import api_pb2 as pb
+from protos.gen.ops import operations_pb2 as ops
+from tests.api.caller import NOBODY, Caller, answered, read, wanted
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture
+def environment(database_url: str, tmp_path: Path) -> dict[str, str]:
+    return {
+        **{name: value for name, value in os.environ.items() if "WINDLASS" not in name},
+        "WINDLASS_DATABASE": database_url,
+        "WINDLASS_KEY_FILE": str(tmp_path / "seal.key"),
+        "WINDLASS_GRPC_ADDRESS": "127.0.0.1:0",
+        "WINDLASS_HTTP_ADDRESS": "127.0.0.1:0",
+        "WINDLASS_TEMPORAL__ADDRESS": NOBODY,
+        "WINDLASS_LOG_FORMAT": "json",
+    }
+
+
+@asynccontextmanager
+async def running(environment: dict[str, str]) -> AsyncIterator[Process]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "api"), cwd=ROOT, env=environment, stdout=PIPE, stderr=PIPE
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def told(process: Process, event: str) -> dict[str, str]:
+    """The log line of that event, once it is there."""
+    assert process.stderr is not None
+    async with asyncio.timeout(30):
+        async for raw in process.stderr:
+            line: dict[str, str] = json.loads(raw)
+            if line["event"] == event:
+                return line
+    raise AssertionError(f"it ended without a word of {event!r}")
+
+
+async def test_it_says_where_it_is_and_goes_down_in_order(environment: dict[str, str]) -> None:
+    async with running(environment) as process:
+        ready = await told(process, "ready")
+        assert not ready["http"].endswith(":0")
+        caller = Caller(ready["grpc"])
+        reply, trailers = await answered(caller.cluster.CreateCluster(wanted(), timeout=20))
+        assert reply.ok
+        watching = caller.operations.Watch(
+            ops.WatchOperationRequest(name=trailers["windlass-operation"]), timeout=20
+        )
+        assert (await watching.read()).number == 1
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await watching.read()
+        assert read(caught.value).reason == "SERVER_STOPPING"
+        async with asyncio.timeout(10):
+            assert await process.wait() == 0
+        await caller.close()
+
+
+async def test_an_address_in_use_is_one_line_and_a_failure(environment: dict[str, str]) -> None:
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    taken = ":".join(map(str, server.sockets[0].getsockname()))
+    for door in ("WINDLASS_GRPC_ADDRESS", "WINDLASS_HTTP_ADDRESS"):
+        async with running({**environment, door: taken}) as process:
+            async with asyncio.timeout(30):
+                _, told = await process.communicate()
+            assert process.returncode == 1
+            lines = [line for line in told.decode().splitlines() if line.startswith("error")]
+            assert lines == [
+                f"error: cannot listen on {taken}: it is in use, or not of this machine"
+            ]
+            assert door in told.decode()
+            assert "Traceback" not in told.decode()
+    server.close()
+
+
+async def test_a_key_that_cannot_be_used_is_a_failure_to_start(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "short.key").write_bytes(b"short")
+    environment["WINDLASS_KEY_FILE"] = str(tmp_path / "short.key")
+    async with running(environment) as process:
+        async with asyncio.timeout(30):
+            _, told = await process.communicate()
+    assert process.returncode == 1
+    assert "error: the key file" in told.decode()
+    assert "Traceback" not in told.decode()
+
+
+async def test_settings_that_are_wrong_are_a_failure_to_start(environment: dict[str, str]) -> None:
+    environment["WINDLASS_LOG_LEVEL"] = "shouting"
+    async with running(environment) as process:
+        async with asyncio.timeout(30):
+            _, told = await process.communicate()
+    assert process.returncode == 1
+    assert "log_level" in told.decode()
+    assert "Traceback" not in told.decode()
+
+
+async def test_what_is_accepted_survives_a_kill(environment: dict[str, str]) -> None:
+    async with running(environment) as process:
+        caller = Caller((await told(process, "ready"))["grpc"])
+        await caller.cluster.CreateCluster(wanted(), timeout=20)
+        await caller.close()
+        process.kill()
+        await process.wait()
+    async with running(environment) as process:
+        caller = Caller((await told(process, "ready"))["grpc"])
+        reply = await caller.cluster.GetCluster(pb.GetClusterMsg(name="hello"), timeout=20)
+        assert reply.cluster.status == pb.PROVISIONING
+        await caller.close()
