@@ -62,6 +62,11 @@ class Api:
         self._server = Server(services, meters, describes_itself=settings.reflection)
         self._web = Web(settings.http_address, self._checks(), meters)
 
+    @property
+    def services(self) -> list[Service]:
+        """Everything that is served."""
+        return self._server.services
+
     async def start(self) -> tuple[str, str]:
         """Open both doors, and return their addresses."""
         http = await self._web.start()

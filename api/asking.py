@@ -4,7 +4,7 @@ The door notes the call that runs where its handler finds it: grpc.aio tells han
 method's name nor the id that the door gave the call."""
 
 import hashlib
-import secrets
+import random
 from collections.abc import Iterable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -48,7 +48,7 @@ def arrive(method: str, metadata: Iterable[tuple[str, str | bytes]]) -> Call:
     an `idempotency-key`, which only a caller sets, comes first."""
     given = {name: value for name, value in metadata if name in (REQUEST_ID, IDEMPOTENCY_KEY)}
     asked = given.get(REQUEST_ID)
-    call = Call(method, str(asked) if _is_key(asked) else secrets.token_hex(8), "")
+    call = Call(method, str(asked) if _is_key(asked) else _drawn(), "")
     _RUNNING.set(call)
     for name, value in given.items():
         if not _is_key(value):
@@ -80,6 +80,11 @@ def asked(request: Message) -> Ask:
 def refer(context: Context, operation: OperationId) -> None:
     """Tell the caller, beside the reply, which operation its request led to."""
     context.set_trailing_metadata(((REQUEST_ID, _RUNNING.get().request_id), (OPERATION, operation)))
+
+
+def _drawn() -> str:
+    """An id that nobody has to be kept from guessing, so it may be a quick one."""
+    return f"{random.getrandbits(64):016x}"  # noqa: S311
 
 
 def _is_key(value: str | bytes | None) -> bool:

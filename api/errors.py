@@ -80,6 +80,13 @@ def packed(error: DomainError) -> status_pb2.Status:
     return status
 
 
+def packed_failure(failure: Failure) -> status_pb2.Status:
+    """What an operation ended with, as its caller would have been told."""
+    status = status_pb2.Status(code=number(code_of(failure)), message=failure.message)
+    _inform(status, failure.reason or Failed.usual_reason, {})
+    return status
+
+
 def packed_bug(request_id: str) -> status_pb2.Status:
     """What a caller gets of an error that is not ours to explain: where the log has it."""
     status = status_pb2.Status(

@@ -142,13 +142,15 @@ def progress(
             return usual(key)
         if step.state is StepState.DONE:
             return 0.0
-        passed = (now - step.started).total_seconds()
+        passed = max((now - step.started).total_seconds(), 0.0)  # clocks differ
         return max(usual(key) - passed, 0.05 * usual(key))
 
     everything = keys(legs)
     whole = sum(map(usual, everything))
     share = 1 - sum(map(left, everything)) / whole if whole else 0.0
-    seconds = sum(max(sum(map(left, lane.steps)) for lane in leg.lanes) for leg in legs)
+    seconds = sum(
+        max((sum(map(left, lane.steps)) for lane in leg.lanes), default=0.0) for leg in legs
+    )
     known = any(key.verb in learnt for key in everything)
     return Estimate(
         percent=min(99, max(0, int(100 * share))),

@@ -90,6 +90,12 @@ class SimulatedClusters:
     def member_well(self, uid: str, member: Member) -> bool:
         return member.healthy and self._running.get(member.address) == (uid, member.name)
 
+    def serves(self, uid: str, address: str) -> bool:
+        """Whether a control-plane host of the cluster is up there."""
+        cluster = self._clusters.get(uid)
+        at, _ = self._running.get(address, ("", ""))
+        return cluster is not None and address in cluster.servers and at == uid
+
     def node(self, uid: str, name: str) -> Node | None:
         return self._nodes.get(uid, {}).get(name)
 

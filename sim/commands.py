@@ -54,13 +54,13 @@ async def _uptime(call: Call) -> int:
     if "-s" in call.words or "--since" in call.words:
         await call.say(datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%d %H:%M:%S"))
     else:
-        minutes = int((call.host.site.clock.now() - since) / 60)
+        minutes = int((call.host.shared.clock.now() - since) / 60)
         await call.say(f" up {minutes} min,  1 user,  load average: 0.00, 0.00, 0.00")
     return 0
 
 
 async def _date(call: Call) -> int:
-    now = call.host.site.clock.now()
+    now = call.host.shared.clock.now()
     if "+%s" in call.words:
         await call.say(str(int(now)))
     else:
@@ -88,7 +88,7 @@ async def _nproc(call: Call) -> int:
 
 
 async def _sleep(call: Call) -> int:
-    await call.host.site.clock.sleep(float(call.words[1]))
+    await call.host.shared.clock.sleep(float(call.words[1]))
     return 0
 
 
@@ -152,7 +152,7 @@ async def _reboot(call: Call) -> int:
     if call.user != ROOT:
         await call.complain("Failed to set wall message: Interactive authentication required.")
         return 1
-    call.host.site.reboot(call.host.id)
+    call.host.shared.reboot(call.host.id)
     return 0
 
 

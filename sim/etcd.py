@@ -19,7 +19,7 @@ def _local(call: Call) -> Cluster | None:
     state = call.host.state.kubeadm
     if state.kind is not Kind.CONTROL_PLANE:
         return None
-    return call.host.site.clusters.get(state.cluster)
+    return call.host.shared.clusters.get(state.cluster)
 
 
 async def _crictl(call: Call) -> int:
@@ -48,7 +48,7 @@ async def _crictl(call: Call) -> int:
 
 async def _etcdctl(call: Call) -> int:
     cluster = _local(call)
-    clusters = call.host.site.clusters
+    clusters = call.host.shared.clusters
     if cluster is None or not clusters.alive(cluster.uid):
         await call.complain("Error: context deadline exceeded")
         return 1
@@ -90,7 +90,7 @@ def _members(cluster: Cluster, *, as_json: bool) -> str:
 
 
 async def _remove(call: Call, cluster: Cluster, identity: str) -> int:
-    clusters = call.host.site.clusters
+    clusters = call.host.shared.clusters
     member = next((each for each in cluster.members.values() if f"{each.id:x}" == identity), None)
     if member is None:
         await call.complain("Error: etcdserver: member not found")

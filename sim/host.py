@@ -132,7 +132,7 @@ class Connection(Protocol):
 
 
 @dataclass
-class Site:
+class Shared:
     """What all hosts of a site share."""
 
     ledger: Ledger
@@ -151,8 +151,8 @@ class Site:
 class Host:
     """A host and what is going on inside it."""
 
-    def __init__(self, site: Site, state: HostState, disk: Disk) -> None:
-        self.site = site
+    def __init__(self, shared: Shared, state: HostState, disk: Disk) -> None:
+        self.shared = shared
         self.state = state
         self.disk = disk
         self.connections: set[Connection] = set()
@@ -174,7 +174,7 @@ class Host:
 
     def keep(self) -> None:
         """Remember the state as it is now."""
-        self.site.ledger.keep("host", self.id, self.state)
+        self.shared.ledger.keep("host", self.id, self.state)
 
     def spawn(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
         """Let something run until it ends or the host does."""
@@ -191,7 +191,7 @@ class Host:
         self._units[name] = self.spawn(self._unit(name))
 
     async def _unit(self, name: str) -> None:
-        await self.site.run_unit(self, name)
+        await self.shared.run_unit(self, name)
         del self.state.units[name], self._units[name]
         self.keep()
 
@@ -207,7 +207,7 @@ class Host:
         """Record that what kubeadm was doing, in one unit or anywhere, came to a sudden end."""
         for run in self.state.kubeadm.runs:
             if run.ended is None and unit in (None, run.unit):
-                run.ended, run.result = self.site.clock.now(), result
+                run.ended, run.result = self.shared.clock.now(), result
         self.keep()
 
     def drop_connections(self) -> None:

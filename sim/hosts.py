@@ -13,7 +13,7 @@ from sim import cloud_init, commands, etcd, file_commands, kubeadm_command, serv
 from sim.clusters import SimulatedClusters
 from sim.disk import ROOT, Disk, recalled
 from sim.faults import Faults
-from sim.host import NODES, Host, HostState, Kind, Site
+from sim.host import NODES, Host, HostState, Kind, Shared
 from sim.ledger import Ledger
 from sim.metal import Installed
 from sim.pace import Clock, Pace
@@ -49,7 +49,7 @@ class SimulatedHosts:
     ) -> None:
         """Every host listens on `ssh_port` of its own address. With `resolve`, a name leads to an
         API only while it resolves; without, it leads to the cluster that bears it."""
-        self._site = Site(
+        self._shared = Shared(
             ledger=ledger,
             faults=faults,
             clock=clock,
@@ -66,7 +66,7 @@ class SimulatedHosts:
         files = recalled(ledger)
         for identity, state in ledger.recall("host", HostState).items():
             disk = Disk(identity, ledger, clock, files.get(identity))
-            self._add(Host(self._site, state, disk))
+            self._add(Host(self._shared, state, disk))
 
     async def start(self) -> None:
         """Let the hosts that were on when the process was killed go on. What ran in a shell has
@@ -91,19 +91,19 @@ class SimulatedHosts:
     async def boot(self, machine: Installed) -> None:
         await self.wipe(machine.system_id)
         key = asyncssh.generate_private_key("ssh-ed25519", comment=machine.hostname)
-        now = self._site.clock.now()
-        answers = now + self._site.pace.boot
+        now = self._shared.clock.now()
+        answers = now + self._shared.pace.boot
         state = HostState(
             machine=machine,
             host_key=key.export_private_key().decode(),
             boot_id=str(uuid4()),
             answers_from=answers,
-            settled_from=answers + self._site.pace.cloud_init,
+            settled_from=answers + self._shared.pace.cloud_init,
             first_boot=cloud_init.read(machine.user_data),
         )
-        disk = Disk(machine.system_id, self._site.ledger, self._site.clock)
+        disk = Disk(machine.system_id, self._shared.ledger, self._shared.clock)
         disk.format()
-        host = Host(self._site, state, disk)
+        host = Host(self._shared, state, disk)
         cloud_init.lay_out(state.first_boot, disk)
         disk.write("/etc/hostname", f"{state.first_boot.hostname or machine.hostname}\n".encode())
         disk.write("/etc/fstab", b"/swap.img none swap sw 0 0\n")
@@ -129,7 +129,7 @@ class SimulatedHosts:
             return
         host.state.powered = True
         host.state.boot_id = str(uuid4())
-        host.state.answers_from = self._site.clock.now() + self._site.pace.boot
+        host.state.answers_from = self._shared.clock.now() + self._shared.pace.boot
         _write_boot_id(host)
         host.keep()
         self._start(host)
@@ -140,9 +140,9 @@ class SimulatedHosts:
             return
         await self._stop(host)
         del self._servers[system_id]
-        await self._site.clusters.wipe_host(host.address)
+        await self._shared.clusters.wipe_host(host.address)
         host.disk.erase()
-        self._site.ledger.drop("host", system_id)
+        self._shared.ledger.drop("host", system_id)
 
     def inspect(self) -> dict[str, Any]:
         """What happened, for tests: each host's runs of kubeadm, and everything that should never
@@ -160,7 +160,7 @@ class SimulatedHosts:
         """Clusters whose etcd members, control-plane nodes and control-plane hosts differ. One
         that no host has come to the end of founding is none."""
         found = []
-        clusters = self._site.clusters
+        clusters = self._shared.clusters
         for cluster in clusters.all():
             members = sorted(cluster.members)
             nodes = sorted(
@@ -185,11 +185,11 @@ class SimulatedHosts:
 
     async def _up(self, host: Host) -> None:
         """Boot, or be up again after the site was killed, and finish the first boot."""
-        clock, state = self._site.clock, host.state
+        clock, state = self._shared.clock, host.state
         await clock.sleep(max(0.0, state.answers_from - clock.now()))
         if state.kubeadm.kind in NODES:
             node = state.kubeadm
-            await self._site.clusters.host_started(host.address, node.cluster, node.name)
+            await self._shared.clusters.host_started(host.address, node.cluster, node.name)
         for name, unit in list(state.units.items()):
             host.begin_unit(name, unit)
         await self._servers[host.id].open()
@@ -200,7 +200,7 @@ class SimulatedHosts:
     async def _stop(self, host: Host) -> None:
         self._servers[host.id].close()
         await host.halt()
-        await self._site.clusters.host_stopped(host.address)
+        await self._shared.clusters.host_stopped(host.address)
 
     def _reboot_soon(self, system_id: str) -> None:
         task = asyncio.get_running_loop().create_task(self._reboot(system_id))

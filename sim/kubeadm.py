@@ -52,7 +52,7 @@ class Work:
     @property
     def cluster(self) -> Cluster:
         """The cluster that this run makes or joins."""
-        cluster = self.host.site.clusters.get(self.run.cluster)
+        cluster = self.host.shared.clusters.get(self.run.cluster)
         if cluster is None:
             raise KubeadmError(f"cluster {self.run.cluster} is gone")
         return cluster
@@ -78,7 +78,7 @@ class Work:
             self.host.drop_connections()
         elif self.fault.how is How.REBOOT:
             self.fault = None
-            self.host.site.reboot(self.host.id)
+            self.host.shared.reboot(self.host.id)
             await asyncio.Event().wait()
 
 
@@ -115,7 +115,7 @@ async def run(call: Call, verb: Verb, wanted: Wanted, flags: dict[str, str]) -> 
         under_way = [run.verb for run in state.runs if run.ended is None]
         if under_way:
             host.note(f"kubeadm {verb.name} while kubeadm {under_way[0]} runs")
-        current = Run(verb=verb.name, started=host.site.clock.now(), unit=call.unit)
+        current = Run(verb=verb.name, started=host.shared.clock.now(), unit=call.unit)
         state.runs.append(current)
         host.keep()
     work = Work(call, current, wanted, flags)
@@ -140,7 +140,7 @@ async def _phases(work: Work, verb: Verb) -> None:
             continue
         for line in phase.lines:
             await work.say(line.format(version=work.version, name=work.wanted.node_name))
-        await host.site.clock.sleep(phase.share * verb.seconds(work))
+        await host.shared.clock.sleep(phase.share * verb.seconds(work))
         fault = work.fault
         if fault is not None and fault.how is How.FAIL and phase.name == verb.breaks_at:
             raise KubeadmError(f"error execution phase {phase.name}: {fault.message}")
@@ -160,14 +160,14 @@ async def _befall(work: Work) -> Fault | None:
         case How.REFUSE:
             raise KubeadmError(fault.message, fault.status if fault.status < 256 else 1)
         case How.SLOW:
-            await work.host.site.clock.sleep(fault.seconds)
+            await work.host.shared.clock.sleep(fault.seconds)
         case How.HANG:
             await asyncio.Event().wait()
     return fault
 
 
 def befallen(host: Host, what: str) -> Fault | None:
-    return host.site.faults.meet(f"kubeadm {host.id} {what}")
+    return host.shared.faults.meet(f"kubeadm {host.id} {what}")
 
 
 def _open_run(host: Host, verb: str, unit: str) -> Run | None:
@@ -191,7 +191,7 @@ async def _ended_badly(work: Work, error: KubeadmError | BrokenPipeError) -> int
 
 
 def _end(work: Work, result: str) -> None:
-    work.run.ended, work.run.result = work.host.site.clock.now(), result
+    work.run.ended, work.run.result = work.host.shared.clock.now(), result
     work.host.keep()
 
 
@@ -225,8 +225,8 @@ def reachable(call: Call) -> Cluster:
     except OSError as error:
         text = f"failed to load admin kubeconfig: open {ADMIN_CONF}: {error.strerror}"
         raise KubeadmError(text.lower()) from error
-    cluster = host.site.clusters.get(host.state.kubeadm.cluster)
-    if cluster is None or not host.site.clusters.alive(cluster.uid):
+    cluster = host.shared.clusters.get(host.state.kubeadm.cluster)
+    if cluster is None or not host.shared.clusters.alive(cluster.uid):
         where = f"{cluster.endpoint}:{cluster.port}" if cluster else f"{host.address}:6443"
         raise KubeadmError(f'Get "https://{where}/api/v1": dial tcp: connect: connection refused')
     return cluster

@@ -48,7 +48,7 @@ _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 async def _member(work: Work) -> None:
     """Take the host's etcd member out if that can be done. If not, reset goes on all the same."""
-    state, clusters = work.host.state.kubeadm, work.host.site.clusters
+    state, clusters = work.host.state.kubeadm, work.host.shared.clusters
     cluster = clusters.get(state.cluster)
     if cluster is None or state.name not in cluster.members:
         return
@@ -66,7 +66,7 @@ async def _clean(work: Work) -> None:
     for path in _LEFT_BEHIND:
         if work.host.disk.exists(path):
             work.host.disk.remove_tree(path)
-    await work.host.site.clusters.wipe_host(work.host.address)
+    await work.host.shared.clusters.wipe_host(work.host.address)
     state = work.host.state.kubeadm
     state.cluster = state.name = ""
 
@@ -131,7 +131,7 @@ async def _upload_certs(call: Call, flags: Flags) -> int:
     key = flags.get("--certificate-key") or configuration(call, flags).certificate_key
     key = key or secrets.token_hex(32)
     cluster = reachable(call)
-    call.host.site.clusters.upload_certs(cluster.uid, key)
+    call.host.shared.clusters.upload_certs(cluster.uid, key)
     await call.say(
         '[upload-certs] Storing the certificates in Secret "kubeadm-certs" in the "kube-system" '
         "Namespace"
@@ -146,7 +146,9 @@ async def _token_create(call: Call, flags: Flags) -> int:
     token = new_token()
     seconds = _duration(flags.get("--ttl", "24h"))
     description = flags.get("--description", "")
-    call.host.site.clusters.mint_token(cluster.uid, token, seconds=seconds, description=description)
+    call.host.shared.clusters.mint_token(
+        cluster.uid, token, seconds=seconds, description=description
+    )
     await call.say(token)
     return 0
 
@@ -210,11 +212,11 @@ async def _may_go_on(call: Call, verb: str) -> None:
         case How.REFUSE | How.FAIL:
             raise KubeadmError(fault.message, fault.status if fault.status < 256 else 1)
         case How.SLOW:
-            await call.host.site.clock.sleep(fault.seconds)
+            await call.host.shared.clock.sleep(fault.seconds)
         case How.DROP:
             call.host.drop_connections()
         case How.REBOOT:
-            call.host.site.reboot(call.host.id)
+            call.host.shared.reboot(call.host.id)
 
 
 def _duration(text: str) -> float | None:

@@ -53,7 +53,7 @@ async def _preflight(work: Work) -> None:
 
 async def _certs(work: Work) -> None:
     wanted, host = work.wanted, work.host
-    host.site.clusters.found(
+    host.shared.clusters.found(
         Founding(
             uid=work.run.cluster,
             endpoint=wanted.endpoint_name or host.address,
@@ -79,7 +79,7 @@ async def _manifests(work: Work) -> None:
 
 async def _wait(work: Work) -> None:
     host = work.host
-    await host.site.clusters.host_started(host.address, work.run.cluster, work.wanted.node_name)
+    await host.shared.clusters.host_started(host.address, work.run.cluster, work.wanted.node_name)
 
 
 async def _nothing(_work: Work) -> None:
@@ -129,8 +129,8 @@ def _last_words(work: Work) -> list[str]:
     words = ["", "Your Kubernetes control-plane has initialized successfully!", ""]
     if "--skip-token-print" not in work.flags:
         token = new_token()
-        site = work.host.site
-        site.clusters.mint_token(cluster.uid, token, seconds=86400, description="kubeadm init")
+        clusters = work.host.shared.clusters
+        clusters.mint_token(cluster.uid, token, seconds=86400, description="kubeadm init")
         words.append(f"kubeadm join {cluster.endpoint}:{cluster.port} --token {token}")
     return words
 
@@ -199,7 +199,7 @@ INIT = Verb(
         ),
         Phase("addon", 0.05, ("[addons] Applied essential addon: CoreDNS",), _nothing),
     ),
-    seconds=lambda work: work.host.site.pace.initialise,
+    seconds=lambda work: work.host.shared.pace.initialise,
     becomes=lambda _work: Kind.CONTROL_PLANE,
     begun=Kind.PARTIAL,
     breaks_at="wait-control-plane",

@@ -51,15 +51,22 @@ async def _preflight(work: Work) -> None:
 
 def _discover(work: Work) -> Cluster:
     """The cluster behind the endpoint, if it and the token vouch for each other."""
-    wanted, clusters = work.wanted, work.host.site.clusters
+    wanted, clusters = work.wanted, work.host.shared.clusters
     name, _, port = wanted.api_endpoint.rpartition(":")
-    resolve = work.host.site.resolve
+    resolve = work.host.shared.resolve
     url = f"https://{wanted.api_endpoint}/api/v1/namespaces/kube-public/configmaps/cluster-info"
     asking = f'{_STRANGER}failed to request the cluster-info ConfigMap: Get "{url}": '
-    if resolve is not None and not resolve(name):
+    addresses = resolve(name) if resolve is not None else None
+    if addresses is not None and not addresses:
         raise _preflight_error(f"{asking}dial tcp: lookup {name}: no such host")
     cluster = clusters.by_endpoint(name)
-    if cluster is None or str(cluster.port) != port or not clusters.alive(cluster.uid):
+    answers = (
+        cluster is not None
+        and str(cluster.port) == port
+        and clusters.alive(cluster.uid)
+        and (addresses is None or any(clusters.serves(cluster.uid, at) for at in addresses))
+    )
+    if cluster is None or not answers:
         raise _preflight_error(f"{asking}dial tcp {name}:{port}: connect: connection refused")
     if _fingerprint(cluster) not in wanted.ca_hashes:
         raise _preflight_error(
@@ -78,7 +85,7 @@ async def _prepare(work: Work) -> None:
     """Only a control-plane node has certificates to fetch and an etcd to look at."""
     if not work.wanted.control_plane:
         return
-    clusters, cluster = work.host.site.clusters, work.cluster
+    clusters, cluster = work.host.shared.clusters, work.cluster
     phase = "error execution phase control-plane-prepare/download-certs: error downloading certs: "
     opens = clusters.certs_open_with(cluster.uid, work.wanted.certificate_key)
     if opens is None:
@@ -102,7 +109,7 @@ async def _prepare(work: Work) -> None:
 
 
 async def _kubelet_start(work: Work) -> None:
-    clusters, cluster, name = work.host.site.clusters, work.cluster, work.wanted.node_name
+    clusters, cluster, name = work.host.shared.clusters, work.cluster, work.wanted.node_name
     known = clusters.node(cluster.uid, name)
     ours = known is not None and known.address == work.host.address
     if clusters.node_ready(cluster.uid, name) and not ours:
@@ -123,7 +130,7 @@ async def _etcd(work: Work) -> None:
     """The learner gets its vote last."""
     if not work.wanted.control_plane:
         return
-    clusters, cluster = work.host.site.clusters, work.cluster
+    clusters, cluster = work.host.shared.clusters, work.cluster
     await clusters.join_control_plane(cluster.uid, _joiner(work), work.wanted.alternatives)
     write_certificates(work)
     write_admin_conf(work)
@@ -132,7 +139,7 @@ async def _etcd(work: Work) -> None:
 
 async def _promote(work: Work) -> None:
     if work.wanted.control_plane:
-        work.host.site.clusters.promote(work.run.cluster, work.wanted.node_name)
+        work.host.shared.clusters.promote(work.run.cluster, work.wanted.node_name)
 
 
 def _joiner(work: Work) -> Joiner:
@@ -191,7 +198,7 @@ JOIN = Verb(
         ),
         Phase("wait-control-plane", 0.2, ("",), _promote),
     ),
-    seconds=lambda work: work.host.site.pace.join,
+    seconds=lambda work: work.host.shared.pace.join,
     becomes=lambda work: Kind.CONTROL_PLANE if work.wanted.control_plane else Kind.WORKER,
     begun=Kind.PARTIAL,
     breaks_at="kubelet-start",

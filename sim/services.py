@@ -77,7 +77,7 @@ async def _systemctl(call: Call) -> int:
             for name in call.host.state.units:
                 await call.say(f"{name}.service loaded active running")
         case "reboot":
-            call.host.site.reboot(call.host.id)
+            call.host.shared.reboot(call.host.id)
         case _ if verb not in _CHANGING:
             await call.complain(f"Unknown command verb {verb}.")
             return 1
@@ -135,7 +135,7 @@ async def _systemd_run(call: Call) -> int:
             "or has a fragment file."
         )
         return 1
-    now = call.host.site.clock.now()
+    now = call.host.shared.clock.now()
     call.host.begin_unit(name, Unit(words=words, started=now))
     await call.complain(f"Running as unit: {name}.service")
     return 0
@@ -147,7 +147,7 @@ async def _apt_get(call: Call) -> int:
             "E: Could not open lock file /var/lib/dpkg/lock-frontend - open (13: Permission denied)"
         )
         return 100
-    state, clock = call.host.state, call.host.site.clock
+    state, clock = call.host.state, call.host.shared.clock
     if not state.settled and not call.unit:  # cloud-init holds the lock until it is through
         if not _waits_for_lock(call):
             await call.complain("E: Could not get lock /var/lib/dpkg/lock-frontend.")
@@ -204,7 +204,7 @@ async def _cloud_init(call: Call) -> int:
     if call.words[1:2] != ["status"]:
         await call.complain("usage: cloud-init status [--wait] [--long] [--format json]")
         return 2
-    state, clock = call.host.state, call.host.site.clock
+    state, clock = call.host.state, call.host.shared.clock
     if "--wait" in call.words:
         await clock.sleep(max(0.0, state.settled_from - clock.now()))
     status = "error" if state.cloud_init_error else "done"

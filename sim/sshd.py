@@ -22,10 +22,16 @@ class Sshd:
         self._table = table
         self._port = port
         self._acceptor: asyncssh.SSHAcceptor | None = None
+        self._wanted = False
 
     async def open(self) -> None:
+        self._wanted = True
+        await asyncio.shield(self._listen())
+
+    async def _listen(self) -> None:
+        """Not to be cancelled: a socket that listens already would be nobody's to close."""
         key = asyncssh.import_private_key(self._host.state.host_key)
-        self._acceptor = await asyncssh.listen(
+        acceptor = await asyncssh.listen(
             self._host.address,
             self._port,
             server_factory=lambda: _Login(self._host),
@@ -37,9 +43,14 @@ class Sshd:
             login_timeout=_LOGIN_SECONDS,
             server_version="OpenSSH_9.6p1",
         )
+        if self._wanted:
+            self._acceptor = acceptor
+        else:
+            acceptor.close()
 
     def close(self) -> None:
         """Stop listening. Connections are the host's to drop."""
+        self._wanted = False
         if self._acceptor is not None:
             self._acceptor.close()
             self._acceptor = None
@@ -62,7 +73,7 @@ class Sshd:
             process.exit(1)
             return
         session = _Session(process)
-        fault = self._host.site.faults.meet(f"ssh exec {self._host.id} {first_words(line)}")
+        fault = self._host.shared.faults.meet(f"ssh exec {self._host.id} {first_words(line)}")
         try:
             status = await self._carry_out(line, session, fault)
         except BrokenPipeError:
@@ -79,7 +90,7 @@ class Sshd:
                 await session.err.write(fault.message.encode() + b"\n")
                 return fault.status if fault.status < 256 else 1
             case Fault(how=How.SLOW):
-                await self._host.site.clock.sleep(fault.seconds)
+                await self._host.shared.clock.sleep(fault.seconds)
             case Fault(how=How.HANG):
                 await asyncio.Event().wait()
             case Fault(how=How.DROP):
@@ -88,7 +99,7 @@ class Sshd:
                     session.drop()
                     raise BrokenPipeError
             case Fault(how=How.REBOOT):
-                self._host.site.reboot(self._host.id)
+                self._host.shared.reboot(self._host.id)
         self._host.see_words([line])
         user = session.user
         home = _home(user)
@@ -115,7 +126,7 @@ class _Login(asyncssh.SSHServer):
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         self._connection = conn
         self._host.connections.add(conn)
-        self._fault = self._host.site.faults.meet(f"ssh connect {self._host.id}")
+        self._fault = self._host.shared.faults.meet(f"ssh connect {self._host.id}")
         if self._fault is not None and self._fault.how in (How.REFUSE, How.DROP, How.FAIL):
             conn.abort()
 
@@ -125,7 +136,7 @@ class _Login(asyncssh.SSHServer):
     async def begin_auth(self, username: str) -> bool:
         match self._fault:
             case Fault(how=How.SLOW):
-                await self._host.site.clock.sleep(self._fault.seconds)
+                await self._host.shared.clock.sleep(self._fault.seconds)
             case Fault(how=How.HANG):
                 await asyncio.Event().wait()
         try:

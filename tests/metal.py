@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,6 +97,7 @@ async def metal(
     pace: Pace = INSTANT,
     path: Path | None = None,
     like: Metal | None = None,
+    resolve: Callable[[str], Sequence[str]] | None = None,
 ) -> AsyncIterator[Metal]:
     """A site. `like` another one: in its place, from the same ledger file."""
     prefix = f"127.{secrets.randbelow(254) + 1}.{secrets.randbelow(254) + 1}"
@@ -104,7 +105,13 @@ async def metal(
     clusters = SimulatedClusters(ledger=ledger, clock=clock, pace=pace)
     port = like.port if like else free_port(f"{prefix}.1")
     hosts = SimulatedHosts(
-        ledger=ledger, faults=faults, clock=clock, pace=pace, clusters=clusters, ssh_port=port
+        ledger=ledger,
+        faults=faults,
+        clock=clock,
+        pace=pace,
+        clusters=clusters,
+        ssh_port=port,
+        resolve=resolve,
     )
     site = Metal(
         prefix=like.prefix if like else prefix,

@@ -11,7 +11,7 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc import code_pb2, status_pb2  # type: ignore[import-untyped]
 
-from api.errors import code_of, number
+from api.errors import code_of, number, packed_failure
 from api.ops import states
 from api.ops.outlook import Standing
 from domain.errors import Failure, Invalid, Violation
@@ -148,7 +148,7 @@ def wrong(field: str, description: str) -> Invalid:
 
 def _error(of: Operation) -> status_pb2.Status:
     if of.failure is not None:
-        return status_pb2.Status(code=number(code_of(of.failure)), message=of.failure.message)
+        return packed_failure(of.failure)
     return status_pb2.Status(
         code=code_pb2.ABORTED, message=f"{PREFIX}{of.id} is {of.stage}: another took its place"
     )

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import hashlib
-import json
 import re
 import secrets
 from collections.abc import Awaitable, Callable
@@ -11,8 +10,9 @@ from collections.abc import Awaitable, Callable
 import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from pydantic import BaseModel, Field, ValidationError
 
-from clients.ssh.connections import LOGIN_REFUSED, Connections, line, named, root
+from clients.ssh.connections import LOGIN_REFUSED, Answer, Connections, line, named, root
 from clients.ssh.etcd import Etcd
 from clients.ssh.failures import FOUNDING, JOINING, failure
 from clients.ssh.jobs import HOME, STEPS, Jobs, Seen, Step
@@ -99,16 +99,11 @@ class SshNodes:
             if error.reason == LOGIN_REFUSED:
                 raise
             return False
-        try:
-            status = json.loads(answer.out)
-        except ValueError as error:
-            raise Unavailable(
-                f"{named(machine)} did not say how its first boot stands: {answer.err[-500:]}"
-            ) from error
-        if status["status"] == "error":
-            errors = "; ".join(map(str, status.get("errors") or ["no reason given"]))
+        boot = _first_boot(machine, answer)
+        if boot.status == "error":
+            errors = "; ".join(boot.errors) or "no reason given"
             raise Failed(f"the first boot of {named(machine)} went wrong: {errors[:600]}")
-        return status["status"] in ("done", "disabled")
+        return boot.status in ("done", "disabled")
 
     async def preflight(self, machine: Machine) -> None:
         """Check that the host can become a node: kubeadm and a container runtime are there, and a
@@ -250,6 +245,22 @@ class SshNodes:
     async def _votes(self, machine: Machine, through: Machine) -> bool:
         members = await self._etcd.members(through)
         return any(member.is_of(machine) and not member.learner for member in members)
+
+
+class _FirstBoot(BaseModel):
+    """What `cloud-init status` tells, as far as we ask."""
+
+    status: str
+    errors: list[str] = Field(default_factory=list)
+
+
+def _first_boot(machine: Machine, answer: Answer) -> _FirstBoot:
+    try:
+        return _FirstBoot.model_validate_json(answer.out)
+    except ValidationError as error:
+        raise Unavailable(
+            f"{named(machine)} did not say how its first boot stands: {answer.err.strip()[-500:]}"
+        ) from error
 
 
 def _step(step: Step, joining: Joining) -> Step:

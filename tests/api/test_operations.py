@@ -10,6 +10,7 @@ import pytest
 from google.longrunning import operations_pb2 as long_running  # type: ignore[import-untyped]
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.empty_pb2 import Empty
+from google.rpc import error_details_pb2  # type: ignore[import-untyped]
 
 from api.ops.states import STAGES, STEP_STATES
 from domain.cluster import Phase
@@ -327,6 +328,8 @@ class TestLongRunning:
         assert shown.done
         assert shown.error.code == grpc.StatusCode.RESOURCE_EXHAUSTED.value[0]
         assert shown.error.message == "no machine left"
+        info = error_details_pb2.ErrorInfo.FromString(shown.error.details[0].value)
+        assert info.reason == "EXHAUSTED"
 
     async def test_what_was_called_off_says_by_whom(self, caller: Caller, hands: Hands) -> None:
         operation = await created(caller, hands)

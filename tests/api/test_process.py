@@ -68,7 +68,9 @@ async def test_it_says_where_it_is_and_goes_down_in_order(environment: dict[str,
         watching = caller.operations.Watch(
             ops.WatchOperationRequest(name=trailers["windlass-operation"]), timeout=20
         )
-        assert (await watching.read()).number == 1
+        first = await watching.read()
+        assert isinstance(first, ops.OperationEvent)
+        assert first.number == 1
         process.send_signal(signal.SIGTERM)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await watching.read()

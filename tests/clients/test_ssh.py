@@ -19,7 +19,7 @@ from tests.metal import Metal, metal, typed, until
 from tests.vaults import MemoryVault
 
 ENDPOINT = "hello.windlass.test"
-INIT_LINES = 18
+INIT_LINES = 19
 SECRET = re.compile(rb"\b[a-z0-9]{6}\.[a-z0-9]{16}\b|(?<!sha256:)\b[0-9a-f]{64}\b")
 
 
@@ -30,7 +30,7 @@ class Crew:
         self.site = site
         self.vault = MemoryVault()
         self.vault.secrets[ssh_key(site.cluster_uid)] = site.key.export_private_key()
-        self.nodes = SshNodes(self.vault, port=site.port, connect_seconds=2, voter_seconds=2)
+        self.nodes = SshNodes(self.vault, port=site.port, voter_seconds=10)
 
     async def first(self) -> Machine:
         """A cluster of one."""

@@ -292,6 +292,20 @@ async def test_without_a_majority_nothing_answers(desk: Desk) -> None:
     assert (await desk.do(first, "kubeadm token create"))[0] == 0
 
 
+async def test_a_join_goes_where_the_name_leads() -> None:
+    names: dict[str, list[str]] = {}
+    clock = HandClock()
+    async with metal(clock=clock, resolve=lambda name: names.get(name, [])) as site:
+        desk = Desk(site, clock)
+        first, worker = await desk.found(), await site.install("w-1", Role.WORKER)
+        await desk.invite(worker, first)
+        assert "lookup hello.windlass.test: no such host" in (await desk.join(worker))[1]
+        names[ENDPOINT] = [worker.address]
+        assert "connect: connection refused" in (await desk.join(worker))[1]
+        names[ENDPOINT] = [worker.address, first.address]
+        assert (await desk.join(worker))[0] == 0
+
+
 async def test_a_kubelet_may_not_be_newer_than_its_cluster(desk: Desk) -> None:
     first, worker = await desk.found(), await desk.site.install("w-1", Role.WORKER)
     await desk.do(worker, "apt-get install -y kubelet=1.32.1-1.1")

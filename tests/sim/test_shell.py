@@ -6,9 +6,10 @@ import pytest
 
 from sim.disk import ROOT
 from sim.host import Host
+from sim.pace import HandClock
 from sim.script import ScriptError, parse
 from sim.shell import first_words
-from tests.metal import USER, metal, typed
+from tests.metal import USER, metal, typed, until
 
 
 @pytest.fixture
@@ -88,18 +89,24 @@ async def test_a_directory_can_be_given_to_a_user(host: Host) -> None:
     assert (await typed(host, "cat /var/lib/a/b/c", user=ROOT))[0] == 0
 
 
-async def test_system_manager_runs_a_unit_once(host: Host) -> None:
-    job = "systemd-run --unit=windlass-x --collect -- /bin/sh -c"
-    begun = await typed(host, f"sudo {job} 'sleep 0.05; echo $? > /tmp/rc'")
-    assert begun == (0, "", "Running as unit: windlass-x.service\n")
-    again = await typed(host, f"sudo {job} 'echo 9 > /tmp/rc'")
-    assert again[0] == 1
-    assert "was already loaded" in again[2]
-    state = "systemctl show --property=ActiveState --value windlass-x.service"
-    assert (await typed(host, state))[1] == "active\n"
-    assert (await typed(host, "sleep 0.2; systemctl is-active windlass-x"))[:2] == (3, "inactive\n")
-    assert (await typed(host, "cat /tmp/rc"))[1] == "0\n"
-    assert (await typed(host, f"{job} true"))[0] == 1  # nobody but root
+async def test_system_manager_runs_a_unit_once() -> None:
+    clock = HandClock()
+    async with metal(clock=clock) as site:
+        host = site.host(await site.install("cp-1"))
+        job = "systemd-run --unit=windlass-x --collect -- /bin/sh -c"
+        begun = await typed(host, f"sudo {job} 'sleep 5; echo $? > /run/rc'")
+        assert begun == (0, "", "Running as unit: windlass-x.service\n")
+        again = await typed(host, f"sudo {job} 'echo 9 > /run/rc'")
+        assert again[0] == 1
+        assert "was already loaded" in again[2]
+        state = "systemctl show --property=ActiveState --value windlass-x.service"
+        assert (await typed(host, state))[1] == "active\n"
+        await until(lambda: host.state.units["windlass-x"].progress.begun)
+        await clock.turn(5)
+        await until(lambda: not host.state.units)
+        assert (await typed(host, "systemctl is-active windlass-x"))[:2] == (3, "inactive\n")
+        assert (await typed(host, "cat /run/rc"))[1] == "0\n"
+        assert (await typed(host, f"{job} true"))[0] == 1  # nobody but root
 
 
 async def test_a_stopped_unit_is_gone(host: Host) -> None:

@@ -1,0 +1,90 @@
+"""docs/api.md names every method that is served and every reason there is, and nothing else."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from api import build
+from api.__main__ import Api
+from api.launch import client
+from settings import Settings
+from tests.api.caller import NOBODY
+
+ROOT = Path(__file__).parent.parent.parent
+DOCUMENT = (ROOT / "docs" / "api.md").read_text()
+
+REASON = re.compile(r"[A-Z]+(_[A-Z]+)*")
+
+
+def section(heading: str) -> str:
+    """The text below a heading, up to the next one of its level."""
+    _, _, rest = DOCUMENT.partition(f"\n## {heading}\n")
+    assert rest, f"there is no section {heading!r}"
+    return rest.partition("\n## ")[0]
+
+
+def rows(text: str) -> list[str]:
+    """What the rows of a section's table are about."""
+    return re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
+
+
+def trees(*rooms: str) -> Iterator[ast.Module]:
+    for room in rooms:
+        for file in sorted((ROOT / room).rglob("*.py")):
+            yield ast.parse(file.read_text())
+
+
+def texts(node: ast.AST) -> set[str]:
+    """Every string below a node that could be a reason."""
+    found = (inner.value for inner in ast.walk(node) if isinstance(inner, ast.Constant))
+    return {text for text in found if isinstance(text, str) and REASON.fullmatch(text)}
+
+
+def given(tree: ast.Module) -> set[str]:
+    """The reasons written into a module: given to errors, or usual for a kind of them."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg == "reason":
+            found |= texts(node.value)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(name, ast.Name) and name.id == "usual_reason" for name in targets):
+                found |= texts(node.value)
+    return found
+
+
+@pytest.fixture
+def database_url(tmp_path: Path) -> str:
+    """Nothing is asked of it."""
+    return f"sqlite+aiosqlite:///{tmp_path}/none.db"
+
+
+async def test_every_method_that_is_served_is_described(settings: Settings) -> None:
+    api = Api(settings, await client(NOBODY, "default"), build.Build())
+    served = {
+        service.name: [method.name for method in service.described.methods]
+        for service in api.services
+    }
+    await api.stop()
+    described = re.findall(r"^## `([^`]+)`$", DOCUMENT, re.MULTILINE)
+    assert set(described) == set(served)
+    for service, methods in served.items():
+        assert sorted(rows(section(f"`{service}`"))) == sorted(methods)
+
+
+def test_every_reason_for_a_refusal_is_described() -> None:
+    raised = set().union(*map(given, trees("api", "domain", "store")))
+    described = rows(section("Reasons for refusals"))
+    assert sorted(described) == sorted(raised)
+
+
+def test_every_reason_an_operation_fails_for_is_described() -> None:
+    known = set(rows(section("Reasons for refusals")))
+    written = [(given(tree), texts(tree)) for tree in trees("activities", "clients", "workflows")]
+    raised = set().union(*(reasons for reasons, _ in written))
+    raised |= {text for _, all_texts in written for text in all_texts if "_" in text}
+    described = rows(section("Reasons an operation fails for"))
+    assert sorted(described) == sorted(raised - known)

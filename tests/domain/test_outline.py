@@ -1,0 +1,181 @@
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.cluster import ClusterPlan
+from domain.machine import Role, Slot
+from domain.operation import Kind, Step, StepKey, StepState
+from domain.outline import (
+    OUTLINES,
+    USUALLY,
+    Lane,
+    Leg,
+    keys,
+    outline,
+    progress,
+    told,
+)
+from domain.releases import Release
+
+RELEASE = Release(version="1.32.1", series="jammy")
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _plan(control_planes: int, workers: int) -> ClusterPlan:
+    def slot(name: str, role: Role) -> Slot:
+        return Slot(
+            cluster_uid="uid",
+            cluster="hello",
+            name=name,
+            role=role,
+            pool="pool",
+            release=RELEASE,
+            public_key="ssh-ed25519 AAAA",
+        )
+
+    return ClusterPlan(
+        uid="uid",
+        name="hello",
+        release=RELEASE,
+        endpoint="hello.windlass.test",
+        control_plane=tuple(slot(f"c{n}", Role.CONTROL_PLANE) for n in range(control_planes)),
+        workers=tuple(slot(f"w{n}", Role.WORKER) for n in range(workers)),
+    )
+
+
+plans = st.builds(_plan, st.sampled_from((1, 3, 5)), st.integers(0, 6))
+verbs = st.sampled_from([*USUALLY, "weather.look"])
+
+
+@st.composite
+def outlines(draw: st.DrawFn) -> tuple[Leg, ...]:
+    """Any outline, also one that no operation has."""
+    shape = draw(st.lists(st.lists(st.lists(verbs, max_size=4), max_size=3), max_size=4))
+    return tuple(
+        Leg(
+            lanes=tuple(
+                Lane(
+                    steps=tuple(
+                        StepKey(verb=verb, subject=f"{leg}-{lane}-{step}")
+                        for step, verb in enumerate(steps)
+                    )
+                )
+                for lane, steps in enumerate(lanes)
+            )
+        )
+        for leg, lanes in enumerate(shape)
+    )
+
+
+@st.composite
+def seen(draw: st.DrawFn, legs: tuple[Leg, ...]) -> list[Step]:
+    """What may have been seen of an outline so far."""
+    steps = []
+    for key in keys(legs):
+        state = draw(st.sampled_from(StepState))
+        started = START + timedelta(seconds=draw(st.floats(0, 5000)))
+        begun = state is not StepState.PENDING
+        steps.append(Step(key=key, state=state, started=started if begun else None))
+    return [step for step in steps if draw(st.booleans())]
+
+
+learnt = st.dictionaries(verbs, st.floats(0, 3600))
+moments = st.floats(-100, 10_000).map(lambda seconds: START + timedelta(seconds=seconds))
+
+
+@pytest.mark.parametrize("kind", Kind)
+@given(plan=plans)
+def test_every_kind_has_an_outline_in_which_no_step_comes_twice(
+    kind: Kind, plan: ClusterPlan
+) -> None:
+    steps = keys(outline(kind, plan))
+    assert len(set(map(str, steps))) == len(steps)
+    assert {step.verb for step in steps} <= set(USUALLY)
+    assert set(OUTLINES) == set(Kind)
+    touched = {step.subject for step in steps} - {plan.name}
+    assert touched == {plan.endpoint} | {slot.name for slot in plan.slots}
+
+
+@given(st.data())
+def test_progress_is_never_all_and_never_negative(data: st.DataObject) -> None:
+    legs = data.draw(outlines())
+    now = progress(legs, data.draw(seen(legs)), data.draw(learnt), data.draw(moments))
+    assert 0 <= now.percent <= 99
+    assert now.eta is None or now.eta > timedelta()
+
+
+@given(st.data())
+def test_progress_never_slips_back_as_steps_end(data: st.DataObject) -> None:
+    legs = data.draw(outlines())
+    steps = {step.key: step for step in data.draw(seen(legs))}
+    usual, moment = data.draw(learnt), data.draw(moments)
+    past = [progress(legs, steps.values(), usual, moment)]
+    for key in data.draw(st.permutations(keys(legs))):
+        steps[key] = Step(key=key, state=StepState.DONE, started=START)
+        past.append(progress(legs, steps.values(), usual, moment))
+    for before, after in pairwise(past):
+        assert after.percent >= before.percent
+        assert (after.eta or timedelta()) <= (before.eta or timedelta())
+    if keys(legs):
+        assert past[-1].percent == 99
+        assert past[-1].eta is None
+
+
+@given(st.data())
+def test_progress_never_slips_back_as_time_passes(data: st.DataObject) -> None:
+    legs = data.draw(outlines())
+    steps, usual = data.draw(seen(legs)), data.draw(learnt)
+    early, late = sorted((data.draw(moments), data.draw(moments)))
+    before, after = (progress(legs, steps, usual, moment) for moment in (early, late))
+    assert after.percent >= before.percent
+    assert (after.eta or timedelta()) <= (before.eta or timedelta())
+
+
+@given(plans)
+def test_nothing_seen_is_no_progress_and_nothing_learnt_no_estimate(plan: ClusterPlan) -> None:
+    legs = outline(Kind.CREATE_CLUSTER, plan)
+    start = progress(legs, [], {}, START)
+    assert (start.percent, start.eta) == (0, None)
+    known = progress(legs, [], {"machines.wait_deployed": 4.0}, START)
+    assert known.eta is not None
+
+
+def test_what_is_done_side_by_side_takes_as_long_as_the_longest_lane() -> None:
+    legs = (
+        Leg(lanes=(_lane("a.b", "a.b"), _lane("a.b"))),
+        Leg(lanes=(_lane("a.c"),)),
+    )
+    now = progress(legs, [], {"a.b": 10.0, "a.c": 5.0}, START)
+    assert now.eta == timedelta(seconds=25)
+
+
+def test_a_step_that_takes_too_long_counts_as_nearly_done() -> None:
+    legs = (Leg(lanes=(_lane("a.b"),)),)
+    (key,) = keys(legs)
+    step = Step(key=key, state=StepState.ACTIVE, started=START)
+    late = progress(legs, [step], {"a.b": 10.0}, START + timedelta(hours=1))
+    assert late.percent == 95
+    assert late.eta == timedelta(seconds=0.5)
+
+
+def _lane(*names: str) -> Lane:
+    return Lane(
+        steps=tuple(StepKey(verb=verb, subject=f"{len(names)}{n}") for n, verb in enumerate(names))
+    )
+
+
+def test_what_is_seen_is_told_in_the_outlines_order_and_the_rest_last() -> None:
+    legs = (Leg(lanes=(_lane("a.b", "a.c"),)),)
+    first, second = keys(legs)
+    undo = Step(key=StepKey(verb="a.x", subject="s", undo=True), state=StepState.DONE)
+    other = Step(key=StepKey(verb="a.b", subject="s", turn=2), state=StepState.ACTIVE)
+    done = Step(key=second, state=StepState.DONE)
+    assert told(legs, [undo, done, other]) == [
+        Step(key=first, state=StepState.PENDING),
+        done,
+        undo,
+        other,
+    ]
