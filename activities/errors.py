@@ -3,7 +3,7 @@
 from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
 
 from domain.errors import DomainError, Failure, Unavailable
-from domain.operation import Cancelled
+from domain.operation import STALE, Cancelled
 
 TRIED_AGAIN = frozenset({Unavailable.__name__})
 """The kinds that may pass. All others are final: another try would end the same way."""
@@ -31,3 +31,9 @@ def understood(error: BaseException) -> Failure:
             return Failure.model_validate(cause.details[0])
         return Failure(kind="Failed", message=cause.message, reason=cause.type or "UNEXPECTED")
     return Failure(kind="Overdue", message=str(cause), reason=type(cause).__name__.upper())
+
+
+def pushed_aside(error: BaseException) -> bool:
+    """Whether a hand was refused because its operation may no longer act: nobody's fault, and no
+    reason to try another machine."""
+    return understood(error).reason == STALE

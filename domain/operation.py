@@ -40,6 +40,10 @@ ACTIVE = frozenset({Stage.REQUESTED, Stage.RUNNING})
 """The stages in which an operation holds its subject: there is one such operation at a time."""
 
 
+STALE = "STALE_OPERATION"
+"""Why a mark is refused: its operation is over, or another has taken its place."""
+
+
 class Ask(Frozen):
     """Who asks for a change, through which method, and under which key of their own."""
 

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.errors import Conflict, DomainError
 from domain.machine import Sighting, SlotPhase, filled
-from domain.operation import Mark, Stage, StepState
+from domain.operation import STALE, Mark, Stage, StepState
 from store import journal
 from store.engine import Database, Store, transaction
 from store.gather import Gather
@@ -98,7 +98,7 @@ def _stale(mark: Mark, why: str) -> Conflict:
     return Conflict(
         f"{mark.step}: operation {mark.operation} {why}",
         subject=mark.operation,
-        reason="STALE_OPERATION",
+        reason=STALE,
     )
 
 

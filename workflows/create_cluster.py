@@ -7,7 +7,7 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError, FailureError
 
 from activities.endpoints import Endpoints
-from activities.errors import understood
+from activities.errors import pushed_aside, understood
 from activities.kubeadm import Kubeadm
 from activities.kubernetes import Kubernetes
 from activities.machines import Machines
@@ -129,6 +129,8 @@ class CreateCluster:
                 try:
                     await become(machine, turn)
                 except FailureError as error:
+                    if pushed_aside(error):
+                        raise
                     why = understood(error).message
                     await self._give_back(plan, machine, turn)
                 else:
@@ -163,6 +165,8 @@ class CreateCluster:
         try:
             await work
         except FailureError as error:
+            if pushed_aside(error):
+                raise
             await undo(Machines.release, slot, STUBBORN, turn=MACHINES_PER_SLOT + 1)
             self._lost.append(f"{slot.name} ({understood(error).message})")
 

@@ -3,7 +3,7 @@
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
-from activities.errors import understood
+from activities.errors import pushed_aside, understood
 from activities.kubeadm import Kubeadm
 from activities.machines import Machines
 from domain.frozen import Frozen
@@ -45,6 +45,8 @@ class ProvisionMachine:
             await do(Kubeadm.reach, machine, PATIENT, turn=turn)
             await do(Kubeadm.preflight, machine, BRIEF, turn=turn)
         except ActivityError as error:
+            if pushed_aside(error):
+                raise
             await undo(Machines.release, wanted.slot, STUBBORN, turn=turn)
             return Delivery(machine=machine, disappointment=understood(error).message)
         return Delivery(machine=machine)
