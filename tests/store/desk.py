@@ -127,9 +127,12 @@ class Desk:
         await self.tail.close()
 
 
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+async def until(holds: Callable[[], bool | Awaitable[bool]]) -> None:
     """Wait for something that nobody announces."""
-    while not await holds():  # noqa: ASYNC110
+    while True:
+        held = holds()
+        if held if isinstance(held, bool) else await held:
+            return
         await asyncio.sleep(0.005)
 
 

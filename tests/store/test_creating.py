@@ -147,12 +147,12 @@ async def test_of_many_who_want_a_name_at_once_one_gets_it(desk: Desk, other_des
 
 
 async def test_of_many_repeats_at_once_one_creates(desk: Desk, other_desk: Desk) -> None:
-    desks = (desk, other_desk)
-    answers = await asyncio.gather(
-        *(desks[turn % 2].create(asked=ask("key-1")) for turn in range(12))
-    )
-    assert len({answer.id for answer in answers}) == 1
-    assert whole(await desk.lines(answers[0].id))
+    for name in (f"c{number}" for number in range(10)):
+        answers = await asyncio.gather(
+            *(at.create(name, asked=ask(name)) for at in (desk, other_desk) * 5)
+        )
+        assert len({answer.id for answer in answers}) == 1
+        assert whole(await desk.lines(answers[0].id))
 
 
 async def test_everything_is_accepted_before_the_pool_was_asked(desk: Desk) -> None:

@@ -15,7 +15,7 @@ from store.engine import TRIES, Database, Store, reading, transaction
 from store.gather import Gather
 from store.operations import Operations
 from store.rows import StockRow, now
-from tests.store.desk import Desk
+from tests.store.desk import Desk, until
 from tests.store.wire import wire_to
 
 Meeting = Callable[[], Awaitable[object]]
@@ -262,6 +262,22 @@ async def test_a_question_is_answered_by_a_batch_that_begins_after_it() -> None:
     answers = await asyncio.gather(*asked, late, return_exceptions=True)
     assert [answer for answer in answers if isinstance(answer, int)] == [0, 2, 4, 6, 10, 12]
     assert batches == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+async def test_whoever_asked_is_told_when_the_answering_is_called_off() -> None:
+    answering: list[asyncio.Task[object] | None] = []
+
+    async def answer(_questions: Sequence[int]) -> list[int | Exception]:
+        answering.append(asyncio.current_task())
+        await asyncio.Event().wait()
+        return []
+
+    asked = asyncio.create_task(Gather[int, int](answer).ask(1))
+    await until(lambda: bool(answering))
+    assert answering[0]
+    answering[0].cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
 
 
 async def test_a_batch_that_fails_is_told_to_all_in_it_and_the_next_goes_on() -> None:

@@ -1,15 +1,22 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from uuid import uuid4
 
 import pytest
+from sqlalchemy import make_url
+from structlog.testing import capture_logs
 
 from domain.cluster import Phase
 from domain.errors import NotFound
 from domain.machine import Sighting
 from domain.operation import Event, OperationId, Reached
-from store import journal
-from tests.store.desk import Desk, whole
+from store import journal, schema
+from store.engine import Database
+from store.sealing import Seal
+from store.secrets import Secrets
+from tests.store.desk import Desk, until, whole
+from tests.store.wire import wire_to
 
 
 async def _followed(desk: Desk, operation: OperationId, *, after: int = 0) -> list[Event]:
@@ -136,6 +143,25 @@ async def test_the_tail_wakes_those_concerned_and_rests_when_nobody_follows(
     await asyncio.wait_for(watching, timeout=10)
     with desk.tail.watching(apple.id) as news:
         await asyncio.wait_for(news.wait(), timeout=10)
+
+
+async def test_the_tail_outlives_an_outage(postgres_url: str, seal: Seal) -> None:
+    await schema.upgrade(postgres_url)
+    async with wire_to(make_url(postgres_url)) as (wire, url):
+        database = Database(url)
+        desk = Desk(database, Secrets(database, seal))
+        operation = await desk.creating(f"c-{uuid4().hex[:8]}")
+        with capture_logs() as logs, desk.tail.watching(operation.id) as news:
+            await asyncio.wait_for(news.wait(), timeout=10)
+            news.clear()
+            await wire.cut()
+            await until(lambda: bool(logs))
+            await wire.mend()
+            await desk.clusters.reach(Reached(operation=operation.id, note="back"))
+            await asyncio.wait_for(news.wait(), timeout=10)
+        assert logs[0]["event"] == "journal not read"
+        await desk.close()
+        await database.close()
 
 
 async def test_a_forgotten_operation_ends_its_followers(desk: Desk) -> None:
