@@ -33,6 +33,7 @@ class Temporal(Part):
     namespace: str = Field("default", description="the Temporal namespace")
     embedded: bool = Field(True, description="whether `windlass up` runs a dev server itself")
     ui_port: int = Field(8233, description="where the embedded server's web UI is")
+    metrics_port: int = Field(8234, description="where the embedded server's metrics are")
     queue_prefix: str = Field("", description="put before every task queue's name")
 
 

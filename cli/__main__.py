@@ -1,9 +1,9 @@
 """`windlass`: what a person can ask of the server, and what to type for it."""
 
-import importlib
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
+from typing import Annotated
 
 import typer
 from typer.exceptions import TyperException
@@ -33,18 +33,19 @@ def root(context: typer.Context, terms: Terms) -> None:
 
 @app.command("up")
 @command
-async def up(call: Call) -> int | None:
-    """Start a whole site on this machine.
+async def up(
+    call: Call,
+    cluster: Annotated[
+        bool, typer.Option("--cluster/--no-cluster", help="Also create the cluster hello.")
+    ] = True,
+) -> int:
+    """Start a whole site on this machine, and its first cluster.
 
-    That is a server with its workers, and machines that are simulated."""
-    try:
-        site = importlib.import_module("cli.up")
-    except ModuleNotFoundError as error:
-        if error.name != "cli.up":
-            raise
-        raise Complaint("this build cannot start a site by itself", do="make up") from error
-    code: int | None = await site.run(call)
-    return code
+    That is a server with its workers, and machines that are simulated. Ctrl-C stops it; started
+    again in the same folder, it finds everything as it was."""
+    from cli.up import run as raise_site
+
+    return await raise_site(call, cluster=cluster)
 
 
 @app.command("doctor")

@@ -53,7 +53,7 @@ class Site:
                 stdout=file,
                 stderr=file,
                 start_new_session=True,  # Ctrl-C is ours to pass on, in our order
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 (one call into libc)
+                preexec_fn=_die_with_parent,
             )
         self._running.append((part, process))
         deadline = asyncio.get_running_loop().time() + READY_SECONDS

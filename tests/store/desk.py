@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import select, update
+from sqlalchemy import select, text, update
 
 from domain.cluster import ClusterOrder, Phase, PoolOrder
 from domain.machine import Sighting
@@ -122,6 +122,15 @@ class Desk:
         """Change rows behind the stores' back."""
         async with self.database.session(writes=True) as session:
             await session.execute(update(row).filter_by(**where).values(values))
+
+    async def sees_somebody_wait(self) -> bool:
+        """Whether anyone at PostgreSQL waits for another's lock."""
+        waiting = text(
+            "SELECT 1 FROM pg_stat_activity "
+            "WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        async with self.database.session(writes=False) as session:
+            return await session.scalar(waiting) is not None
 
     async def close(self) -> None:
         await self.tail.close()

@@ -1,6 +1,7 @@
 import asyncio
 
 import pytest
+from sqlalchemy import text
 
 from domain import ports
 from domain.cluster import Phase
@@ -19,7 +20,7 @@ from store.rows import (
     SecretRow,
     SlotRow,
 )
-from tests.store.desk import RELEASE, Desk, ask, whole
+from tests.store.desk import BUILDING, RELEASE, Desk, ask, order, until, whole
 
 PARTS: tuple[type[Row], ...] = (
     *(ClusterRow, PoolRow, SlotRow, SecretRow),
@@ -147,12 +148,26 @@ async def test_of_many_who_want_a_name_at_once_one_gets_it(desk: Desk, other_des
 
 
 async def test_of_many_repeats_at_once_one_creates(desk: Desk, other_desk: Desk) -> None:
-    for name in (f"c{number}" for number in range(10)):
-        answers = await asyncio.gather(
-            *(at.create(name, asked=ask(name)) for at in (desk, other_desk) * 5)
-        )
-        assert len({answer.id for answer in answers}) == 1
-        assert whole(await desk.lines(answers[0].id))
+    answers = await asyncio.gather(
+        *(at.create(asked=ask("key-1")) for at in (desk, other_desk) * 6)
+    )
+    assert len({answer.id for answer in answers}) == 1
+    assert whole(await desk.lines(answers[0].id))
+
+
+async def test_a_repeat_that_sees_the_cluster_appear_knows_it_for_its_own(
+    desk: Desk, other_desk: Desk
+) -> None:
+    """The first commits between the repeat's two questions, for the name and for the key."""
+    create = getattr(desk.clusters.request_create, "__wrapped__")  # noqa: B009 (untyped)
+    async with desk.database.session(writes=True) as session:
+        if not desk.database.is_sqlite:  # there, it cannot even ask
+            await session.execute(text("LOCK TABLE clusters IN ACCESS EXCLUSIVE MODE"))
+        repeating = asyncio.create_task(other_desk.create(asked=ask("key-1")))
+        if not desk.database.is_sqlite:
+            await until(other_desk.sees_somebody_wait)
+        first = await create(desk.clusters, session, order(), RELEASE, BUILDING, ask("key-1"))
+    assert (await repeating).id == first.id
 
 
 async def test_everything_is_accepted_before_the_pool_was_asked(desk: Desk) -> None:

@@ -1,7 +1,6 @@
 import asyncio
 
 import pytest
-from sqlalchemy import text
 
 from domain import ports
 from domain.cluster import Phase
@@ -205,16 +204,10 @@ async def test_a_delete_that_waited_until_its_cluster_was_gone_finds_none(
         await operations.locked(session, created.id)
         deleting = asyncio.create_task(other_desk.delete())
         if not desk.database.is_sqlite:  # there it cannot even begin
-            await until(lambda: _somebody_waits(other_desk))
+            await until(other_desk.sees_somebody_wait)
         (await session.get_one(ClusterRow, row.uid)).phase = Phase.GONE
     with pytest.raises(NotFound, match="there is no cluster hello"):
         await deleting
-
-
-async def _somebody_waits(desk: Desk) -> bool:
-    waiting = text("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
-    async with desk.database.session(writes=False) as session:
-        return await session.scalar(waiting) is not None
 
 
 def test_the_partial_index_is_over_the_living() -> None:

@@ -1,10 +1,11 @@
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy import event, make_url
 from structlog.testing import capture_logs
 
 from domain.cluster import Phase
@@ -115,6 +116,21 @@ async def test_a_lost_wake_up_costs_a_look_and_no_line(
         await _next(events)
         await other_desk.clusters.reach(Reached.well(operation.id, Phase.RUNNING, "ready"))
         assert (await _next(events)).note == "ready"
+
+
+async def test_a_follower_who_waits_does_not_ask_all_the_time(desk: Desk) -> None:
+    operation = await desk.creating()
+    asked: Counter[str] = Counter()
+
+    def count(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        asked.update(table for table in ("FROM journal", "IN (") if table in statement)
+
+    event.listen(desk.database.engine.sync_engine, "before_cursor_execute", count)
+    following = asyncio.create_task(_followed(desk, operation.id))
+    await until(lambda: asked["IN ("] >= 10)  # so often the tail looked meanwhile
+    assert asked["FROM journal"] <= 4
+    await desk.clusters.reach(Reached.well(operation.id, Phase.RUNNING, "ready"))
+    assert whole(await following)
 
 
 async def test_a_follower_who_leaves_takes_nothing_from_the_others(
