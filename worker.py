@@ -15,7 +15,6 @@ from datetime import timedelta
 
 import structlog
 import uvloop
-from clients.ssh import SshNodes
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
@@ -31,6 +30,7 @@ from activities.sweeping import Sweeping
 from activities.verbs import BOOKS_QUEUE
 from clients.kubernetes import KubernetesApi
 from clients.maas import Maas, MaasEndpoints, MaasMachines
+from clients.ssh import SshNodes
 from settings import Settings, start_log
 from store.clusters import Clusters
 from store.engine import Database

@@ -84,7 +84,7 @@ def refer(context: Context, operation: OperationId) -> None:
 
 def _drawn() -> str:
     """An id that nobody has to be kept from guessing, so it may be a quick one."""
-    return f"{random.getrandbits(64):016x}"  # noqa: S311
+    return f"{random.getrandbits(64):016x}"
 
 
 def _is_key(value: str | bytes | None) -> bool:

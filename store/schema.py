@@ -1,6 +1,7 @@
 """Brings a database to the tables this code was written for, and says whether it is there."""
 
 import re
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -48,8 +49,9 @@ async def at_head(database: Database) -> bool:
     return await _Schema(database).revision() == newest()
 
 
+@cache
 def newest() -> str:
-    """The newest revision there is."""
+    """The newest revision there was when this process first asked."""
     head = ScriptDirectory.from_config(config()).get_current_head()
     if head is None:
         raise AssertionError(f"there are no revisions in {MIGRATIONS}")

@@ -43,7 +43,7 @@ WORKFLOWS = [*CATALOGUE.values(), ProvisionMachine, *SCHEDULED]
 class Serving(Frozen):
     """How much one process takes on."""
 
-    slots: Mapping[str, int] = {}  # noqa: RUF012 (pydantic copies it)
+    slots: Mapping[str, int] = {}
     """Activities at once by queue; for `workflows`, workflow tasks at once."""
     cached_workflows: int = 1000
     graceful: timedelta = timedelta(seconds=30)

@@ -1,0 +1,71 @@
+# `make help` lists what there is. A fresh machine needs make, python3.11 (or newer) and a package
+# index; everything else is installed into .venv from the locked requirements.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+PIP := -m pip --disable-pip-version-check --quiet install
+T ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help up test check format protos descriptors bench reliability conformance histories \
+	migration docs lock clean
+
+help: ## show this
+	@grep -hE '^[a-z.-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+up: .venv ## run everything on this machine and create a first cluster
+	@$(BIN)/windlass up
+
+test: .venv .venv-libmaas ## run the whole suite
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+check: .venv ## format, lint, types, and who may import whom
+	@$(BIN)/ruff format --check -q
+	@$(BIN)/ruff check -q
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache | tail -n 3
+
+format: .venv ## put the code into its form
+	@$(BIN)/ruff check --fix -q; $(BIN)/ruff format -q
+
+protos: .venv ## compile the contracts into protos/gen
+	@$(BIN)/python -m protos.compile
+
+descriptors: .venv ## write build/descriptors.binpb, all contracts as one FileDescriptorSet
+	@$(BIN)/python -m protos.compile --descriptors build/descriptors.binpb
+
+bench: .venv ## measure, and write build/bench.json
+	@$(BIN)/python -m tests.bench
+
+reliability: .venv ## kill processes at random and count what is left; T=R01 for one drill
+	@$(BIN)/python -m tests.reliability $(T)
+
+histories: .venv ## record the workflow histories that the suite replays
+	@$(BIN)/python -m tests.histories
+
+migration: .venv ## draft a revision for a change of the tables: make migration M="what changes"
+	@$(BIN)/python -m store draft "$(M)"
+
+docs: .venv ## paste the command's help texts into docs/cli.md
+	@$(BIN)/python -m tests.docs
+
+lock: ## write requirements/*.txt anew from pyproject.toml
+	@$(PYTHON) requirements/lock.py
+
+clean: ## remove what make made; the state of `make up` too
+	@rm -rf .venv .venv-libmaas .windlass build *.egg-info
+
+.venv: requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "error: Windlass needs Python 3.11 or newer. do: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	@echo "installing into .venv (once) ..."
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python $(PIP) --require-hashes -r requirements/dev.txt || \
+		{ echo "error: the packages could not be installed. do: check that pip reaches a package index (pip config list)" >&2; rm -rf .venv; exit 1; }
+	@$(BIN)/python $(PIP) --no-deps --no-build-isolation --editable .
+	@touch .venv
+
+.venv-libmaas: requirements/libmaas.txt
+	@$(PYTHON) -m venv .venv-libmaas
+	@.venv-libmaas/bin/python $(PIP) --require-hashes -r requirements/libmaas.txt || { rm -rf .venv-libmaas; exit 1; }
+	@touch .venv-libmaas
