@@ -81,7 +81,7 @@ class _Hand(ActivityInboundInterceptor):
         return answer
 
     async def _stumbled(self, **seen: Any) -> None:
-        """The stumble itself is what must be told; a line that cannot be written must not hide it."""
+        """The stumble itself must be told: a line that cannot be written does not hide it."""
         with suppress(DomainError):
             await self._mark(Sighting.STUMBLED, **seen)
 

@@ -1,6 +1,7 @@
 """The API process: `python -m api`. Both doors are on one loop, and SIGTERM drains them."""
 
 import asyncio
+import gc
 import signal
 import sys
 from contextlib import suppress
@@ -69,8 +70,8 @@ class Api:
 
     async def start(self) -> tuple[str, str]:
         """Open both doors, and return their addresses."""
-        http = await self._web.start()
         grpc = await self._server.start(self._settings.grpc_address)
+        http = await self._web.start()  # the last, since it says that we are ready
         self._sweeping = asyncio.create_task(self._sweep.run())
         return grpc, http
 
@@ -125,6 +126,8 @@ async def serve(settings: Settings) -> None:
         loop.add_signal_handler(number, told.set)
     try:
         grpc, http = await api.start()
+        gc.collect()
+        gc.freeze()  # what is here now stays: collections need not walk through it again and again
         log.info("ready", grpc=grpc, http=http)
         await told.wait()
         log.info("draining")

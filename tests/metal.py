@@ -15,14 +15,14 @@ from domain.cloud_init import LOGIN, user_data
 from domain.machine import Machine, Role, Slot
 from domain.releases import Release
 from sim.clusters import SimulatedClusters
-from sim.disk import ROOT
 from sim.faults import Faults
-from sim.host import Host
-from sim.hosts import COMMANDS, SimulatedHosts
+from sim.hosts.disk import ROOT
+from sim.hosts.host import Host
+from sim.hosts.hosts import COMMANDS, SimulatedHosts
+from sim.hosts.shell import Call, Held
 from sim.ledger import Ledger
 from sim.metal import Installed
 from sim.pace import INSTANT, Clock, Pace, WallClock
-from sim.shell import Call, Held
 
 VERSION = "1.31.4"
 USER = LOGIN

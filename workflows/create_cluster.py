@@ -19,7 +19,8 @@ from domain.ports import Endpoint, Joining, Node
 from workflows.carrying_out import carry_out
 from workflows.policies import BRIEF, COURTESY, OPERATION_DEADLINE, PATIENT, STUBBORN
 from workflows.provision_machine import Provision, ProvisionMachine
-from workflows.steps import book, child, do, together, undo, within
+from workflows.steps import book, child, do, undo
+from workflows.together import together, within
 from workflows.unwind import Unwind
 
 MACHINES_PER_SLOT = 3

@@ -12,7 +12,8 @@ from domain.operation import Brief, OperationId, Reached
 from domain.ports import Endpoint
 from workflows.carrying_out import carry_out
 from workflows.policies import STUBBORN, UNDO_DEADLINE
-from workflows.steps import book, do, together
+from workflows.steps import book, do
+from workflows.together import together
 
 FIRST_LOOK_SECONDS = 0.1
 RAREST_LOOK_SECONDS = 5.0

@@ -1,15 +1,12 @@
-"""The verbs all workflows are written in: do a step, keep a book, do things together."""
+"""The verbs all workflows are written in: do a step, take one back, keep a book."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
-from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import (
     ActivityError,
-    ApplicationError,
     ChildWorkflowError,
     is_cancelled_exception,
 )
@@ -22,6 +19,7 @@ from temporalio.workflow import (
 from activities.verbs import BOOKS_QUEUE, name_of, queue_of
 from domain.operation import StepKey
 from workflows.policies import BOOKS
+from workflows.together import told_to_stop
 
 
 class Named(Protocol):
@@ -43,17 +41,8 @@ async def do(
     *,
     turn: int = 1,
 ) -> Answer:
-    """Take one step in the world. A step that waits out its cancellation and ends well swallows
-    the cancel, so we ask after every step whether we were told to stop."""
-    try:
-        answer = await _take(step, subject, how, turn=turn, undo=False)
-    except ActivityError as error:
-        if is_cancelled_exception(error):
-            raise asyncio.CancelledError from error
-        raise
-    if workflow.cancellation_reason() is not None:
-        raise asyncio.CancelledError
-    return answer
+    """Take one step in the world, and ask afterwards whether we were told to stop meanwhile."""
+    return await _unless_stopped(_take(step, subject, how, turn=turn, undo=False))
 
 
 async def child(
@@ -64,18 +53,28 @@ async def child(
 ) -> Answer:
     """Run a part that has a name and a history of its own. It is told to stop when we are, and we
     wait until it has."""
-    try:
-        return await workflow.execute_child_workflow(
+    return await _unless_stopped(
+        workflow.execute_child_workflow(
             run,
             fact,
             id=id,
             cancellation_type=ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
             parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
         )
-    except ChildWorkflowError as error:
+    )
+
+
+async def _unless_stopped(work: Coroutine[Any, Any, Answer]) -> Answer:
+    """Wait for it; being called off is one and the same exception, however it came to us."""
+    try:
+        answer = await work
+    except (ActivityError, ChildWorkflowError) as error:
         if is_cancelled_exception(error):
             raise asyncio.CancelledError from error
         raise
+    if told_to_stop():
+        raise asyncio.CancelledError
+    return answer
 
 
 async def undo(
@@ -114,43 +113,3 @@ def queue(name: str) -> str:
 async def book(step: Callable[[Any, Fact], Awaitable[Answer]], fact: Fact) -> Answer:
     """Write to our own rows, or read them."""
     return await workflow.execute_local_activity_method(step, fact, **BOOKS)
-
-
-async def together(*work: Coroutine[Any, Any, Answer]) -> list[Answer]:
-    """Run all; when one fails, cancel the rest and wait for them before raising that failure.
-
-    `asyncio.gather` would return with the others still running, so an unwind could race a join.
-    `asyncio.TaskGroup` would raise an ExceptionGroup, which Temporal takes for a bug in the
-    workflow and retries for ever."""
-    tasks = [asyncio.create_task(each) for each in work]
-    try:
-        for done in workflow.as_completed(tasks):
-            await done
-    except BaseException:
-        await _stopped(tasks)
-        raise
-    return [task.result() for task in tasks]
-
-
-async def _stopped(tasks: "list[asyncio.Task[Answer]]") -> None:
-    for task in tasks:
-        task.cancel()
-    pending = [task for task in tasks if not task.done()]
-    while pending:
-        with suppress(asyncio.CancelledError):  # told twice: the tasks still have to end first
-            await workflow.wait(pending)
-        pending = [task for task in tasks if not task.done()]
-
-
-async def within(limit: timedelta, work: Coroutine[Any, Any, Answer]) -> Answer:
-    """Run to the end, or cancel it once the time is up, wait for it, and fail as Overdue."""
-    task = asyncio.create_task(work)
-    try:
-        await workflow.wait([task], timeout=limit.total_seconds())
-    except asyncio.CancelledError:
-        await _stopped([task])
-        raise
-    if task.done():
-        return task.result()
-    await _stopped([task])
-    raise ApplicationError(f"not done within {limit}", type="Overdue", non_retryable=True)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,6 +11,7 @@ from temporalio.workflow import ActivityConfig
 
 from workflows.policies import STUBBORN
 from workflows.steps import Subject, undo
+from workflows.together import ended
 
 _Step = Callable[[], Awaitable[Any]]
 
@@ -60,17 +60,8 @@ class Unwind:
             # Also what tells a cancel from an eviction, which ends here: an evicted workflow may
             # say nothing any more, and must not begin to undo.
             workflow.set_current_details("undoing")
-            await _whatever_happens([self._walk(lane) for lane in self._lanes.values()])
+            await ended([asyncio.create_task(self._walk(lane)) for lane in self._lanes.values()])
 
     async def _walk(self, lane: list[_Step]) -> None:
         while lane:
             await lane.pop()()
-
-
-async def _whatever_happens(work: "list[Any]") -> None:
-    """Run all to their end, even if we are told to stop again meanwhile."""
-    pending = [asyncio.create_task(each) for each in work]
-    while pending:
-        with suppress(asyncio.CancelledError):
-            await workflow.wait(pending)
-        pending = [task for task in pending if not task.done()]

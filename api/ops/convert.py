@@ -21,6 +21,9 @@ from protos.gen.ops import operations_pb2 as pb
 PREFIX = "operations/"
 ID_LENGTH = 36
 
+LAST_EVENT = 2**31 - 1
+"""No event has a greater number; the journal counts in 32 bits."""
+
 PAGE = 50
 PAGE_MOST = 500
 
@@ -86,6 +89,14 @@ def page_start(token: str, of: Filters) -> OperationId | None:
     return OperationId(last)
 
 
+def place(after: int) -> int:
+    """Behind which event a watch begins. Whatever is greater than any number may be is behind the
+    last one."""
+    if after < 0:
+        raise wrong("after", f"{after} is negative")
+    return min(after, LAST_EVENT)
+
+
 def operation(standing: Standing) -> pb.Operation:
     """An operation with the steps that the standing has."""
     of = standing.operation
@@ -135,7 +146,7 @@ def long_running(standing: Standing) -> longrunning.Operation:
 
 def seconds(timeout: Duration, most: float) -> float:
     """How long to wait: what is asked for, or as long as we do."""
-    asked = timeout.ToTimedelta().total_seconds()
+    asked = timeout.seconds + timeout.nanos / 1e9  # any number: ToTimedelta takes small ones only
     if asked < 0:
         raise wrong("timeout", "is negative")
     return min(asked or most, most)

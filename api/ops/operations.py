@@ -37,9 +37,7 @@ class Operations(OperationsServicer):
         self, request: pb.WatchOperationRequest, context: Context
     ) -> AsyncIterator[pb.OperationEvent]:
         operation = convert.identity(request.name)
-        if request.after < 0:
-            raise convert.wrong("after", f"{request.after} is negative")
-        events = self._journal.follow(operation, after=request.after)
+        events = self._journal.follow(operation, after=convert.place(request.after))
         async with aclosing(events):
             async for event in events:
                 standing = await self._outlook.since(operation, event.number)

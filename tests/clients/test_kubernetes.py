@@ -20,31 +20,14 @@ from domain.errors import Failed, NotFound, Unavailable
 from domain.machine import Label, Role, Slot
 from domain.ports import Node
 from domain.releases import Release
-from sim import authority
-from sim.cluster import Taint
+from sim.clusters import authority
+from sim.clusters.cluster import Taint
 from sim.faults import Fault, How
 from tests.sim.apiserver import ENDPOINT, NAME, VERSION, Built, built
 from tests.sim.region import eventually
+from tests.vaults import MemoryVault
 
 CONTROL_PLANE_TAINT = Taint(key="node-role.kubernetes.io/control-plane", effect="NoSchedule")
-
-
-class Drawer:
-    """A vault without a lock."""
-
-    def __init__(self) -> None:
-        self.secrets: dict[str, bytes] = {}
-
-    async def keep(self, reference: str, secret: bytes) -> None:
-        self.secrets[reference] = secret
-
-    async def keep_first(self, reference: str, secret: bytes) -> bytes:
-        return self.secrets.setdefault(reference, secret)
-
-    async def open(self, reference: str) -> bytes:
-        if reference not in self.secrets:
-            raise NotFound(f"there is no secret {reference}")
-        return self.secrets[reference]
 
 
 @pytest.fixture
@@ -57,14 +40,14 @@ async def site(tmp_path: Path) -> AsyncIterator[Built]:
 
 
 @pytest.fixture
-def vault(site: Built) -> Drawer:
-    drawer = Drawer()
-    drawer.secrets[ports.kubeconfig(site.uid)] = site.cluster.kubeconfig.encode()
-    return drawer
+def vault(site: Built) -> MemoryVault:
+    vault = MemoryVault()
+    vault.secrets[ports.kubeconfig(site.uid)] = site.cluster.kubeconfig.encode()
+    return vault
 
 
 @pytest.fixture
-async def api(vault: Drawer) -> AsyncIterator[KubernetesApi]:
+async def api(vault: MemoryVault) -> AsyncIterator[KubernetesApi]:
     api = KubernetesApi(vault, resolve=False, timeout_seconds=2)
     yield api
     await api.close()
@@ -118,7 +101,7 @@ async def test_an_api_without_quorum_is_not_ready(api: KubernetesApi, site: Buil
     assert not await api.ready(node(site))
 
 
-async def test_an_api_that_hangs_is_not_ready(vault: Drawer, site: Built) -> None:
+async def test_an_api_that_hangs_is_not_ready(vault: MemoryVault, site: Built) -> None:
     site.faults.add(Fault(where="kubernetes hello GET /readyz", how=How.HANG))
     hurried = KubernetesApi(vault, resolve=False, timeout_seconds=0.2)
     assert not await hurried.ready(node(site))
@@ -143,7 +126,9 @@ async def test_the_first_address_that_takes_connections_is_used(
     assert labels(site, "metal-1")["rack"] == "a"
 
 
-async def test_addresses_may_be_asked_for_by_the_endpoints_name(vault: Drawer, site: Built) -> None:
+async def test_addresses_may_be_asked_for_by_the_endpoints_name(
+    vault: MemoryVault, site: Built
+) -> None:
     asked = []
 
     async def addresses(endpoint: str) -> Sequence[str]:
@@ -162,7 +147,7 @@ async def test_without_any_address_there_is_nobody_to_ask(api: KubernetesApi, si
 
 
 async def test_the_server_of_the_kubeconfig_is_used_where_names_are_known(
-    vault: Drawer, site: Built
+    vault: MemoryVault, site: Built
 ) -> None:
     vault.secrets[ports.kubeconfig(site.uid)] = site.kubeconfig().encode()
     api = KubernetesApi(vault)
@@ -171,7 +156,7 @@ async def test_the_server_of_the_kubeconfig_is_used_where_names_are_known(
     await api.close()
 
 
-async def test_a_name_that_nobody_knows_is_not_ready(vault: Drawer, site: Built) -> None:
+async def test_a_name_that_nobody_knows_is_not_ready(vault: MemoryVault, site: Built) -> None:
     api = KubernetesApi(vault, resolve=True)
     assert not await api.ready(node(site))
     await api.close()
@@ -213,7 +198,9 @@ async def test_what_others_changed_in_the_pod_network_is_taken_back(
     assert settings["data"]["net-conf.json"] != "{}"
 
 
-async def test_another_network_may_be_installed(vault: Drawer, site: Built, tmp_path: Path) -> None:
+async def test_another_network_may_be_installed(
+    vault: MemoryVault, site: Built, tmp_path: Path
+) -> None:
     manifest = tmp_path / "network.yaml"
     manifest.write_text(
         "apiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n---\n---\n"
@@ -230,7 +217,7 @@ async def test_another_network_may_be_installed(vault: Drawer, site: Built, tmp_
     ["no: manifest", "{", "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: x}", "[1]"],
 )
 async def test_a_manifest_that_cannot_be_applied_fails_before_anything_is(
-    vault: Drawer, site: Built, tmp_path: Path, manifest: str
+    vault: MemoryVault, site: Built, tmp_path: Path, manifest: str
 ) -> None:
     path = tmp_path / "network.yaml"
     path.write_text(manifest)
@@ -309,7 +296,7 @@ async def test_deleting_a_node_twice_is_success(api: KubernetesApi, site: Built)
 
 
 async def test_deleting_a_node_of_a_cluster_that_never_was_is_success(
-    vault: Drawer, api: KubernetesApi, site: Built
+    vault: MemoryVault, api: KubernetesApi, site: Built
 ) -> None:
     vault.secrets.clear()
     await api.delete_node(node(site))
@@ -351,7 +338,7 @@ async def test_refusals_are_told_apart(
 
 
 @pytest.mark.parametrize("how", [How.DROP, How.HANG])
-async def test_silence_is_unavailable(vault: Drawer, site: Built, how: How) -> None:
+async def test_silence_is_unavailable(vault: MemoryVault, site: Built, how: How) -> None:
     api = KubernetesApi(vault, resolve=False, timeout_seconds=0.3)
     site.faults.add(Fault(where="kubernetes hello GET *", how=how))
     with pytest.raises(Unavailable, match=r"did not answer GET nodes/metal-1: \w+"):
@@ -372,7 +359,7 @@ async def test_silence_is_unavailable(vault: Drawer, site: Built, how: How) -> N
     ],
 )
 async def test_what_is_not_kubernetes_is_not_taken_for_it(
-    vault: Drawer, api: KubernetesApi, site: Built, answer: bytes, kind: type[Exception]
+    vault: MemoryVault, api: KubernetesApi, site: Built, answer: bytes, kind: type[Exception]
 ) -> None:
     async with speaking(answer) as url:
         document = json.loads(site.kubeconfig())
@@ -383,7 +370,7 @@ async def test_what_is_not_kubernetes_is_not_taken_for_it(
 
 
 async def test_a_cluster_of_another_authority_is_not_trusted(
-    vault: Drawer, api: KubernetesApi, site: Built
+    vault: MemoryVault, api: KubernetesApi, site: Built
 ) -> None:
     document = json.loads(site.kubeconfig())
     stranger = authority.authority("stranger").certificate
@@ -397,7 +384,7 @@ async def test_a_cluster_of_another_authority_is_not_trusted(
 
 
 async def test_a_client_that_the_cluster_does_not_know_fails(
-    vault: Drawer, api: KubernetesApi, site: Built
+    vault: MemoryVault, api: KubernetesApi, site: Built
 ) -> None:
     """A certificate that is refused while the connection is secured, as a proxy would."""
     pair = site.cluster.servers[site.addresses["cp-1"]]
@@ -430,7 +417,9 @@ def _refuse(listening: socket.socket, context: ssl.SSLContext) -> None:
             pass
 
 
-async def test_a_user_who_may_nothing_fails(vault: Drawer, api: KubernetesApi, site: Built) -> None:
+async def test_a_user_who_may_nothing_fails(
+    vault: MemoryVault, api: KubernetesApi, site: Built
+) -> None:
     nobody = authority.client(site.cluster.authority, "nobody", "nobodies")
     document = json.loads(site.kubeconfig())
     document["users"][0]["user"] = {
@@ -447,7 +436,7 @@ async def test_a_user_who_may_nothing_fails(vault: Drawer, api: KubernetesApi, s
     [b"", b"{", b"[]", b"{}", b'{"clusters": [], "contexts": [], "current-context": "gone"}'],
 )
 async def test_a_kubeconfig_that_is_none_fails(
-    vault: Drawer, api: KubernetesApi, site: Built, kubeconfig: bytes
+    vault: MemoryVault, api: KubernetesApi, site: Built, kubeconfig: bytes
 ) -> None:
     vault.secrets[ports.kubeconfig(site.uid)] = kubeconfig
     with pytest.raises(Failed, match="the kubeconfig of hello"):
@@ -455,7 +444,7 @@ async def test_a_kubeconfig_that_is_none_fails(
 
 
 async def test_credentials_that_are_none_fail(
-    vault: Drawer, api: KubernetesApi, site: Built
+    vault: MemoryVault, api: KubernetesApi, site: Built
 ) -> None:
     document = json.loads(site.kubeconfig())
     document["users"][0]["user"]["client-key-data"] = base64.b64encode(b"no key").decode()
@@ -467,7 +456,7 @@ async def test_credentials_that_are_none_fail(
 
 
 async def test_a_control_plane_begun_anew_is_reached_with_its_new_credentials(
-    vault: Drawer, api: KubernetesApi, site: Built
+    vault: MemoryVault, api: KubernetesApi, site: Built
 ) -> None:
     await api.label(node(site))
     await site.clusters.wipe_host(site.addresses["cp-1"])
@@ -479,7 +468,7 @@ async def test_a_control_plane_begun_anew_is_reached_with_its_new_credentials(
 
 
 async def test_many_clusters_are_served_with_few_clients(
-    vault: Drawer, site: Built, monkeypatch: pytest.MonkeyPatch
+    vault: MemoryVault, site: Built, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kubernetes_connections, "_CLIENTS", 2)
     api = KubernetesApi(vault, resolve=False)

@@ -15,8 +15,8 @@ from typing import Any
 import httpx2
 
 from domain import kubeconfig
-from sim.cluster import Cluster, Founding, Joiner
 from sim.clusters import SimulatedClusters
+from sim.clusters.cluster import Cluster, Founding, Joiner
 from sim.faults import Faults
 from sim.kubernetes import SimulatedApiServers
 from sim.ledger import Ledger

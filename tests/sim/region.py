@@ -11,7 +11,7 @@ from oauthlib import oauth1
 
 from sim.faults import Faults
 from sim.ledger import Ledger
-from sim.maas import Stocked
+from sim.maas import SimulatedMaas, Stocked
 from sim.metal import Installed
 from sim.pace import INSTANT, Clock, Pace, WallClock
 from sim.site import Site
@@ -101,7 +101,7 @@ class Region:
     ) -> None:
         self.hosts, self.faults = hosts or Remembering(), Faults()
         self.api_key = api_key or new_key()
-        self.site = Site(
+        maas = SimulatedMaas(
             stock,
             hosts=self.hosts,
             ledger=ledger or Ledger(),
@@ -112,6 +112,7 @@ class Region:
             api_key=self.api_key,
             domain=DOMAIN,
         )
+        self.site = Site(maas, hosts=self.hosts, faults=self.faults)
         self.url = ""
 
     @asynccontextmanager

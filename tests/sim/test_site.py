@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from sim.maas_machine import Status
+from sim.maas.machine import Status
 from sim.site import stock
 from tests.sim.region import DOMAIN, Caller, Region, eventually
 

@@ -151,9 +151,9 @@ async def test_a_draft_says_what_changed_rows_need(
         Row.metadata.remove(table)
     assert drafted.parent == copied / "versions"
     number = int(schema.newest().removeprefix("r"))
-    assert drafted.name == f"r{number:04}_an_extra_table.py"
+    assert drafted.name == f"r{number + 1:04}_an_extra_table.py"
     content = drafted.read_text()
-    assert f'down_revision = "r{number - 1:04}"' in content.replace("'", '"')
+    assert f'down_revision = "r{number:04}"' in content.replace("'", '"')
     assert "sa.Column('seen', sa.DateTime(timezone=True), nullable=True)" in content
     assert "sa.Column('said', sa.Text(), nullable=True)" in content
     assert "clusters" not in content

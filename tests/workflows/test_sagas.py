@@ -18,7 +18,23 @@ from tests.workflows.yard import Trouble, Yard, yard
 SIZES = {1: 20, 3: 38}
 """Steps of a creation with one worker, by its number of control planes."""
 
-POINTS = [(size, step) for size, steps in SIZES.items() for step in range(steps)]
+POINTS = pytest.mark.parametrize(
+    ("migrated", "control_planes", "step"),
+    [
+        (database, size, step)
+        for size, database in ((1, "postgresql"), (3, "sqlite"))
+        for step in range(SIZES[size])
+    ],
+    indirect=["migrated"],
+)
+"""Every step of both sizes. Each size is tried on one of the databases: what differs between the
+databases is the store's own affair and tested there."""
+
+REPLAYED = pytest.mark.parametrize(
+    ("migrated", "step"),
+    [("sqlite", step) for step in range(SIZES[1])],
+    indirect=["migrated"],
+)
 
 Opening = Callable[..., AbstractAsyncContextManager[Yard]]
 
@@ -58,14 +74,14 @@ async def test_running_every_step_twice_changes_nothing(
         assert place.world.leftovers == []
 
 
-@pytest.mark.parametrize(("control_planes", "step"), POINTS)
+@POINTS
 async def test_failing_anywhere_leaves_nothing_that_is_not_needed(
     opened: Opening, control_planes: int, step: int
 ) -> None:
     await _failed(opened, control_planes, step, cached=True)
 
 
-@pytest.mark.parametrize("step", range(SIZES[1]))
+@REPLAYED
 async def test_failing_anywhere_leaves_nothing_when_every_task_replays(
     opened: Opening, step: int
 ) -> None:
@@ -109,13 +125,11 @@ async def _failed(opened: Opening, control_planes: int, step: int, *, cached: bo
         assert place.world.leftovers == []
 
 
-@pytest.mark.parametrize(("control_planes", "step"), POINTS)
-async def test_a_delete_takes_over_anywhere(
-    opened: Opening, control_planes: int, step: int
-) -> None:
+@REPLAYED
+async def test_a_delete_takes_over_anywhere(opened: Opening, step: int) -> None:
     trouble = Trouble(at=step)
     async with opened(trouble=trouble) as place:
-        asked = await place.ask(control_planes)
+        asked = await place.ask()
 
         async def delete() -> None:
             deleted = await place.ask_delete()
@@ -135,14 +149,14 @@ async def test_a_delete_takes_over_anywhere(
         assert (await place.operations.get(deleting.id)).stage is Stage.SUCCEEDED
 
 
-@pytest.mark.parametrize(("control_planes", "step"), POINTS)
+@POINTS
 async def test_cancelling_anywhere_leaves_nothing(
     opened: Opening, control_planes: int, step: int
 ) -> None:
     await _cancelled(opened, control_planes, step, cached=True)
 
 
-@pytest.mark.parametrize("step", range(SIZES[1]))
+@REPLAYED
 async def test_cancelling_anywhere_leaves_nothing_when_every_task_replays(
     opened: Opening, step: int
 ) -> None:

@@ -5,7 +5,7 @@ and then fails it, repeats it, or lets somebody call the operation off at that v
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +44,7 @@ class Trouble(Interceptor):
     """What happens to hands after their work is done. `at` counts steps that are no undos."""
 
     seen: list[str] = field(default_factory=list)
-    fail: Callable[[StepKey], DomainError | None] = lambda key: None
+    fail: Callable[[StepKey], DomainError | None] = lambda _: None
     repeat: bool = False
     at: int | None = None
     then: Hook | None = None
@@ -130,10 +130,8 @@ class Yard:
         await self.finish(operation.id)
 
     async def finish(self, operation: OperationId) -> None:
-        try:
+        with suppress(WorkflowFailureError):
             await self.client.get_workflow_handle(f"op-{operation}").result()
-        except WorkflowFailureError:
-            pass
 
     async def cancel(self, operation: OperationId) -> None:
         """Call an operation off, as the API does: in the row first, then in Temporal."""

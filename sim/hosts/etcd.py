@@ -1,0 +1,112 @@
+"""etcdctl and crictl on a simulated control-plane host."""
+
+import hashlib
+import json
+
+from sim.clusters.cluster import Cluster
+from sim.hosts.disk import ROOT
+from sim.hosts.host import Kind
+from sim.hosts.shell import Call, Command
+
+
+def container(cluster: Cluster, address: str) -> str:
+    """The id of the container that etcd runs in on that host."""
+    return hashlib.sha256(f"etcd {cluster.uid} {address}".encode()).hexdigest()[:13]
+
+
+def _local(call: Call) -> Cluster | None:
+    """The cluster whose etcd runs on this host."""
+    state = call.host.state.kubeadm
+    if state.kind is not Kind.CONTROL_PLANE:
+        return None
+    return call.host.shared.clusters.get(state.cluster)
+
+
+async def _crictl(call: Call) -> int:
+    if call.user != ROOT:
+        await call.complain(
+            "validate service connection: dial unix /run/containerd/containerd.sock: connect: "
+            "permission denied"
+        )
+        return 1
+    cluster = _local(call)
+    identity = container(cluster, call.host.address) if cluster else ""
+    match call.words[1:]:
+        case ["ps", *flags]:
+            if cluster is not None and ("etcd" in flags or "--name=etcd" in flags):
+                await call.say(identity)
+            return 0
+        case ["exec", *words]:
+            words = [word for word in words if word not in ("-i", "-t", "-it")]
+            if cluster is None or words[0] != identity:
+                await call.complain(f'container "{words[0]}" in namespace "k8s.io": not found')
+                return 1
+            return await call.execute(words[1:])
+    await call.complain(f"crictl: no such command: {' '.join(call.words[1:2])}")
+    return 1
+
+
+async def _etcdctl(call: Call) -> int:
+    cluster = _local(call)
+    clusters = call.host.shared.clusters
+    if cluster is None or not clusters.alive(cluster.uid):
+        await call.complain("Error: context deadline exceeded")
+        return 1
+    if call.host.state.kubeadm.name not in cluster.members:
+        await call.complain("Error: etcdserver: server stopped")
+        return 1
+    words = [word for word in call.words[1:] if not word.startswith("-") and word != "json"]
+    match words:
+        case ["member", "list"]:
+            await call.say(_members(cluster, as_json="json" in " ".join(call.words)))
+            return 0
+        case ["member", "remove", identity]:
+            return await _remove(call, cluster, identity)
+        case ["endpoint", "health"]:
+            await call.say("https://127.0.0.1:2379 is healthy: successfully committed proposal")
+            return 0
+    await call.complain(f'Error: unknown command "{" ".join(words)}" for "etcdctl"')
+    return 1
+
+
+def _members(cluster: Cluster, *, as_json: bool) -> str:
+    if as_json:
+        shown = [
+            {
+                "ID": member.id,
+                "name": member.name,
+                "peerURLs": [f"https://{member.address}:2380"],
+                "clientURLs": [f"https://{member.address}:2379"],
+            }
+            | ({"isLearner": True} if member.learner else {})
+            for member in cluster.members.values()
+        ]
+        return json.dumps({"header": {"cluster_id": 1, "member_id": 1}, "members": shown})
+    return "\n".join(
+        f"{member.id:x}, started, {member.name}, https://{member.address}:2380, "
+        f"https://{member.address}:2379, {str(member.learner).lower()}"
+        for member in cluster.members.values()
+    )
+
+
+async def _remove(call: Call, cluster: Cluster, identity: str) -> int:
+    clusters = call.host.shared.clusters
+    member = next((each for each in cluster.members.values() if f"{each.id:x}" == identity), None)
+    if member is None:
+        await call.complain("Error: etcdserver: member not found")
+        return 1
+    others = [
+        each for each in cluster.members.values() if not each.learner and each.id != member.id
+    ]
+    started = [each for each in others if clusters.member_well(cluster.uid, each)]
+    if not member.learner and len(started) <= len(others) // 2:
+        await call.complain(
+            "Error: etcdserver: re-configuration failed due to not enough started members"
+        )
+        return 1
+    clusters.remove_member(cluster.uid, member.name)
+    await call.say(f"Member {identity} removed from cluster {cluster.uid[:16]}")
+    return 0
+
+
+COMMANDS: dict[str, Command] = {"crictl": _crictl, "etcdctl": _etcdctl}

@@ -1,0 +1,227 @@
+"""kubeadm as it is called: which verb, with which flags, and what the short ones do."""
+
+import getopt
+import json
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+
+from sim.clusters.clusters import new_token
+from sim.faults import How
+from sim.hosts.host import Kind
+from sim.hosts.kubeadm.init import INIT, check
+from sim.hosts.kubeadm.join import JOIN
+from sim.hosts.kubeadm.runs import (
+    KubeadmError,
+    Phase,
+    Verb,
+    Work,
+    befallen,
+    complain,
+    configuration,
+    host_errors,
+    reachable,
+    run,
+)
+from sim.hosts.services import kubernetes_version
+from sim.hosts.shell import Call, Command
+
+Flags = dict[str, str]
+
+_VALUED = ("config", "ttl", "description", "certificate-key", "token", "node-name", "output")
+_BARE = (
+    "force",
+    "kubeconfig=",
+    "print-join-command",
+    "skip-certificate-key-print",
+    "skip-token-print",
+    "upload-certs",
+    "ignore-preflight-errors=",
+    "cri-socket=",
+    "control-plane",
+    "v=",
+)
+_LEFT_BEHIND = ("/etc/kubernetes", "/var/lib/etcd", "/var/lib/kubelet")
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)(h|m|s)")
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
+
+
+async def _member(work: Work) -> None:
+    """Take the host's etcd member out if that can be done. If not, reset goes on all the same."""
+    state, clusters = work.host.state.kubeadm, work.host.shared.clusters
+    cluster = clusters.get(state.cluster)
+    if cluster is None or state.name not in cluster.members:
+        return
+    refused = work.fault is not None and work.fault.how is How.FAIL
+    if clusters.alive(cluster.uid) and not refused:
+        clusters.remove_member(cluster.uid, state.name)
+    else:
+        await work.call.complain(
+            "[reset] Failed to remove etcd member: error syncing endpoints with etcd: context "
+            "deadline exceeded, please manually remove this etcd member using etcdctl"
+        )
+
+
+async def _clean(work: Work) -> None:
+    for path in _LEFT_BEHIND:
+        if work.host.disk.exists(path):
+            work.host.disk.remove_tree(path)
+    await work.host.shared.clusters.wipe_host(work.host.address)
+    state = work.host.state.kubeadm
+    state.cluster = state.name = ""
+
+
+async def _privileged(work: Work) -> None:
+    errors = host_errors(work.call)
+    if errors and "IsPrivilegedUser" in errors[0]:
+        raise KubeadmError(f"error execution phase preflight: {errors[0]}")
+
+
+RESET = Verb(
+    name="reset",
+    phases=(
+        Phase("preflight", 0, ("[preflight] Running pre-flight checks",), _privileged),
+        Phase("remove-etcd-member", 0, (), _member),
+        Phase(
+            "cleanup-node",
+            0,
+            (
+                "[reset] Stopping the kubelet service",
+                "[reset] Deleting contents of directories: [/etc/kubernetes/manifests "
+                "/var/lib/kubelet /etc/kubernetes/pki]",
+                "The reset process does not clean CNI configuration.",
+            ),
+            _clean,
+        ),
+    ),
+    seconds=lambda _work: 0,
+    becomes=lambda _work: Kind.RESET,
+    begun=None,
+    breaks_at="",
+    last_words=lambda _work: [],
+)
+
+
+async def _init(call: Call, flags: Flags) -> int:
+    return await run(call, INIT, configuration(call, flags), flags)
+
+
+async def _join(call: Call, flags: Flags) -> int:
+    return await run(call, JOIN, configuration(call, flags), flags)
+
+
+async def _reset(call: Call, flags: Flags) -> int:
+    if "--force" not in flags and "-f" not in flags and b"y" not in (await call.stdin()).lower():
+        raise KubeadmError("error execution phase preflight: aborted reset operation")
+    return await run(call, RESET, configuration(call, {}), flags)
+
+
+async def _preflight(call: Call, flags: Flags) -> int:
+    wanted = configuration(call, flags)
+    await call.say("[preflight] Running pre-flight checks")
+    version = kubernetes_version(call.host, "kubeadm") or ""
+    check(call, wanted.port, version, wanted.version)
+    return 0
+
+
+async def _upload_certs(call: Call, flags: Flags) -> int:
+    if "--upload-certs" not in flags:
+        await call.say("[upload-certs] Skipping phase. Please see --upload-certs")
+        return 0
+    key = flags.get("--certificate-key") or configuration(call, flags).certificate_key
+    key = key or secrets.token_hex(32)
+    cluster = reachable(call)
+    call.host.shared.clusters.upload_certs(cluster.uid, key)
+    await call.say(
+        '[upload-certs] Storing the certificates in Secret "kubeadm-certs" in the "kube-system" '
+        "Namespace"
+    )
+    if "--skip-certificate-key-print" not in flags:
+        await call.say(f"[upload-certs] Using certificate key:\n{key}")
+    return 0
+
+
+async def _token_create(call: Call, flags: Flags) -> int:
+    cluster = reachable(call)
+    token = new_token()
+    seconds = _duration(flags.get("--ttl", "24h"))
+    description = flags.get("--description", "")
+    call.host.shared.clusters.mint_token(
+        cluster.uid, token, seconds=seconds, description=description
+    )
+    await call.say(token)
+    return 0
+
+
+async def _version(call: Call, flags: Flags) -> int:
+    version = f"v{kubernetes_version(call.host, 'kubeadm')}"
+    match flags.get("--output", flags.get("-o", "")):
+        case "short":
+            await call.say(version)
+        case "json":
+            await call.say(json.dumps({"clientVersion": {"gitVersion": version}}))
+        case _:
+            await call.say(f'kubeadm version: &version.Info{{GitVersion:"{version}"}}')
+    return 0
+
+
+VERBS: dict[str, Callable[[Call, Flags], Awaitable[int]]] = {
+    "init": _init,
+    "join": _join,
+    "reset": _reset,
+    "init phase preflight": _preflight,
+    "init phase upload-certs": _upload_certs,
+    "token create": _token_create,
+    "version": _version,
+}
+RUNS = frozenset({"init", "join", "reset"})
+"""The verbs that change the host. They ask for their faults themselves, once they are recorded."""
+
+
+async def kubeadm(call: Call) -> int:
+    if kubernetes_version(call.host, "kubeadm") is None:
+        await call.complain("sh: 1: kubeadm: not found")
+        return 127
+    names = [f"{name}=" for name in _VALUED]
+    try:
+        given, words = getopt.gnu_getopt(call.words[1:], "fo:v:", [*names, *_BARE])
+    except getopt.GetoptError as error:
+        await call.complain(f"unknown flag: {error}")
+        return 1
+    verb = next((" ".join(words[:n]) for n in (3, 2, 1) if " ".join(words[:n]) in VERBS), "")
+    if not verb:
+        await call.complain(f'unknown command "{" ".join(words)}" for "kubeadm"')
+        return 1
+    counts = call.host.state.kubeadm.counts
+    counts[verb] = counts.get(verb, 0) + 1
+    call.host.keep()
+    try:
+        if verb not in RUNS:
+            await _may_go_on(call, verb)
+        return await VERBS[verb](call, dict(given))
+    except KubeadmError as error:
+        await complain(call, error)
+        return error.code
+
+
+async def _may_go_on(call: Call, verb: str) -> None:
+    fault = befallen(call.host, verb)
+    if fault is None:
+        return
+    match fault.how:
+        case How.REFUSE | How.FAIL:
+            raise KubeadmError(fault.message, fault.status if fault.status < 256 else 1)
+        case How.SLOW:
+            await call.host.shared.clock.sleep(fault.seconds)
+        case How.DROP:
+            call.host.drop_connections()
+        case How.REBOOT:
+            call.host.shared.reboot(call.host.id)
+
+
+def _duration(text: str) -> float | None:
+    """Seconds of a Go duration; None for 0, which means for ever."""
+    return sum(float(number) * _SECONDS[unit] for number, unit in _SPAN.findall(text)) or None
+
+
+COMMANDS: dict[str, Command] = {"kubeadm": kubeadm}

@@ -1,0 +1,251 @@
+"""What a simulated host's system manager, package manager and first boot answer to."""
+
+import fnmatch
+import json
+import re
+
+from sim.hosts.disk import ROOT
+from sim.hosts.host import NODES, Host, Unit
+from sim.hosts.shell import Call, Command
+
+NEWEST = "1.33.0-1.1"
+"""What apt installs of a Kubernetes package when no version is asked for."""
+
+_CONTAINERD = frozenset({"containerd", "containerd.io"})
+_KUBERNETES = frozenset({"kubeadm", "kubelet", "kubectl"})
+_CHANGING = frozenset(
+    {"start", "stop", "restart", "enable", "disable", "daemon-reload", "reset-failed", "reboot"}
+)
+_UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]+")
+
+
+def install(host: Host, packages: list[str]) -> None:
+    """Install packages, each perhaps with `=` and a version, which may end in a star."""
+    for package in packages:
+        name, _, version = package.partition("=")
+        if version.endswith("*"):
+            version = version.rstrip("*").rstrip("-") + "-1.1"
+        host.state.packages[name] = version or (NEWEST if name in _KUBERNETES else "1.0")
+    host.keep()
+
+
+def kubernetes_version(host: Host, package: str) -> str | None:
+    """The version of a Kubernetes package, without a v; None if it is not installed."""
+    version = host.state.packages.get(package)
+    return version.partition("-")[0] if version else None
+
+
+def active_state(host: Host, unit: str) -> str:
+    """systemd's word for how a unit is doing. One it does not know is inactive."""
+    name = unit.removesuffix(".service")
+    if name in host.state.units:
+        return "active"
+    always = {"ssh": True, "kubelet": host.state.kubeadm.kind in NODES}
+    installed = _CONTAINERD & host.state.packages.keys()
+    runs = always.get(name, name == "containerd" and bool(installed))
+    return "active" if runs else "inactive"
+
+
+async def _systemctl(call: Call) -> int:
+    words = [word for word in call.words[1:] if not word.startswith("-")]
+    flags = [word for word in call.words[1:] if word.startswith("-")]
+    for flag in ("-p", "--property"):
+        if flag in call.words[1:]:
+            value = call.words[call.words.index(flag) + 1]
+            words.remove(value)
+            flags.append(f"--property={value}")
+    verb, *units = words or ["list-units"]
+    if verb in _CHANGING and call.user != ROOT:
+        await call.complain(f"Failed to {verb} unit: Interactive authentication required.")
+        return 1
+    match verb:
+        case "is-active":
+            states = [active_state(call.host, unit) for unit in units]
+            for state in states if "--quiet" not in flags and "-q" not in flags else ():
+                await call.say(state)
+            return 0 if "active" in states else 3
+        case "show":
+            for unit in units:
+                await _show(call, unit, flags)
+        case "stop":
+            for pattern in units:
+                await _stop(call.host, pattern.removesuffix(".service"))
+        case "is-system-running":
+            await call.say("running" if call.host.state.settled else "starting")
+            return int(not call.host.state.settled)
+        case "list-units":
+            for name in call.host.state.units:
+                await call.say(f"{name}.service loaded active running")
+        case "reboot":
+            call.host.shared.reboot(call.host.id)
+        case _ if verb not in _CHANGING:
+            await call.complain(f"Unknown command verb {verb}.")
+            return 1
+    return 0
+
+
+async def _show(call: Call, unit: str, flags: list[str]) -> None:
+    state = active_state(call.host, unit)
+    shown = {
+        "Id": f"{unit.removesuffix('.service')}.service",
+        "LoadState": "loaded" if state == "active" else "not-found",
+        "ActiveState": state,
+        "SubState": "running" if state == "active" else "dead",
+    }
+    asked = [
+        name
+        for flag in flags
+        if flag.startswith(("--property=", "-p"))
+        for name in flag.removeprefix("--property=").removeprefix("-p").split(",")
+    ]
+    for name in asked or shown:
+        if name in shown:
+            await call.say(shown[name] if "--value" in flags else f"{name}={shown[name]}")
+
+
+async def _stop(host: Host, pattern: str) -> None:
+    for name in fnmatch.filter(list(host.state.units), pattern):
+        await host.stop_unit(name)
+
+
+async def _systemd_run(call: Call) -> int:
+    words = call.words[1:]
+    name = ""
+    while words and words[0].startswith("-"):
+        flag = words.pop(0)
+        if flag == "--":
+            break
+        option, _, value = flag.partition("=")
+        if option in ("--unit", "-u"):
+            name = value or words.pop(0)
+        elif option in ("--property", "-p", "--description", "--setenv", "-E") and not value:
+            words.pop(0)
+    name = name.removesuffix(".service") or f"run-u{len(call.host.state.units)}"
+    if not words or not _UNIT.fullmatch(name):
+        await call.complain("Command line to execute required.")
+        return 1
+    if call.user != ROOT:
+        await call.complain(
+            "Failed to start transient service unit: Interactive authentication required."
+        )
+        return 1
+    if active_state(call.host, name) == "active":
+        await call.complain(
+            f"Failed to start transient service unit: Unit {name}.service was already loaded "
+            "or has a fragment file."
+        )
+        return 1
+    now = call.host.shared.clock.now()
+    call.host.begin_unit(name, Unit(words=words, started=now))
+    await call.complain(f"Running as unit: {name}.service")
+    return 0
+
+
+async def _apt_get(call: Call) -> int:
+    if call.user != ROOT:
+        await call.complain(
+            "E: Could not open lock file /var/lib/dpkg/lock-frontend - open (13: Permission denied)"
+        )
+        return 100
+    state, clock = call.host.state, call.host.shared.clock
+    if not state.settled and not call.unit:  # cloud-init holds the lock until it is through
+        if not _waits_for_lock(call):
+            await call.complain("E: Could not get lock /var/lib/dpkg/lock-frontend.")
+            return 100
+        await clock.sleep(max(0.0, state.settled_from - clock.now()))
+    words = call.words[1:]
+    while "-o" in words:
+        at = words.index("-o")
+        del words[at : at + 2]
+    verb, *packages = [word for word in words if not word.startswith("-")] or [""]
+    if verb == "install":
+        install(call.host, packages)
+        for package in packages:
+            await call.say(f"Setting up {package.partition('=')[0]} ...")
+    elif verb in ("remove", "purge"):
+        for package in packages:
+            state.packages.pop(package, None)
+        call.host.keep()
+    elif verb not in ("update", "upgrade", "clean", "autoremove"):
+        await call.complain(f"E: Invalid operation {verb}")
+        return 100
+    return 0
+
+
+def _waits_for_lock(call: Call) -> bool:
+    """Whether apt was told, by an option or in its own files, to wait for dpkg's lock."""
+    settings = [
+        call.disk.read(path).decode()
+        for path in call.disk.paths()
+        if path.startswith("/etc/apt/apt.conf.d/")
+    ]
+    return any("DPkg::Lock::Timeout" in text for text in [*call.words, *settings])
+
+
+async def _apt_mark(call: Call) -> int:
+    verb, *packages = call.words[1:]
+    held = call.host.state.held
+    match verb:
+        case "hold":
+            held.extend(package for package in packages if package not in held)
+        case "unhold":
+            held[:] = [package for package in held if package not in packages]
+        case "showhold":
+            for package in sorted(held):
+                await call.say(package)
+        case _:
+            await call.complain(f"E: Invalid operation {verb}")
+            return 100
+    call.host.keep()
+    return 0
+
+
+async def _cloud_init(call: Call) -> int:
+    if call.words[1:2] != ["status"]:
+        await call.complain("usage: cloud-init status [--wait] [--long] [--format json]")
+        return 2
+    state, clock = call.host.state, call.host.shared.clock
+    if "--wait" in call.words:
+        await clock.sleep(max(0.0, state.settled_from - clock.now()))
+    status = "error" if state.cloud_init_error else "done"
+    status = status if state.settled else "running"
+    if "json" in call.words or "--format=json" in call.words:
+        errors = [state.cloud_init_error] if status == "error" else []
+        answer = {"status": status, "extended_status": status, "errors": errors}
+        await call.say(json.dumps(answer, indent=1))
+    else:
+        await call.say(f"status: {status}")
+    return int(status == "error")
+
+
+async def _containerd(call: Call) -> int:
+    if not _CONTAINERD & call.host.state.packages.keys():
+        await call.complain("sh: 1: containerd: not found")
+        return 127
+    if call.words[1:] == ["config", "default"]:
+        await call.say("version = 2\n\n[plugins]\n  SystemdCgroup = false")
+    return 0
+
+
+async def _kubelet(call: Call) -> int:
+    version = kubernetes_version(call.host, "kubelet")
+    if version is None:
+        await call.complain("sh: 1: kubelet: not found")
+        return 127
+    if "--version" not in call.words:
+        await call.complain("kubelet is started by systemd here")
+        return 1
+    await call.say(f"Kubernetes v{version}")
+    return 0
+
+
+COMMANDS: dict[str, Command] = {
+    "systemctl": _systemctl,
+    "systemd-run": _systemd_run,
+    "apt-get": _apt_get,
+    "apt": _apt_get,
+    "apt-mark": _apt_mark,
+    "cloud-init": _cloud_init,
+    "containerd": _containerd,
+    "kubelet": _kubelet,
+}

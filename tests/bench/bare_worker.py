@@ -1,0 +1,60 @@
+"""`python -m tests.bench.bare_worker QUEUE`: the bare workflow's worker, with the clients that ours
+has, as the library runs it if told nothing."""
+
+import asyncio
+import signal
+import sys
+
+import structlog
+import uvloop
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import Worker
+
+from activities.endpoints import Endpoints
+from activities.kubeadm import Kubeadm
+from activities.kubernetes import Kubernetes
+from activities.machines import Machines
+from activities.verbs import verbs
+from clients.kubernetes import KubernetesApi
+from clients.maas import Maas, MaasEndpoints, MaasMachines
+from clients.ssh import SshNodes
+from settings import Settings, start_log
+from store.engine import Database
+from store.sealing import Seal
+from store.secrets import Secrets
+from tests.bench.bare import BareCreateCluster
+from workflows import runner
+
+
+async def serve(queue: str) -> None:
+    settings = Settings()
+    start_log(settings)
+    kaas, maas = settings.kaas, settings.maas
+    vault = Secrets(Database(settings.database), Seal.from_file(settings.key_file))
+    region = Maas(maas.url, maas.key(), at_once=maas.at_once)
+    hands = [
+        Machines(MaasMachines(region)),
+        Endpoints(MaasEndpoints(region)),
+        Kubeadm(SshNodes(vault, port=kaas.ssh_port, api_port=kaas.api_port)),
+        Kubernetes(KubernetesApi(vault, resolve=kaas.resolve)),
+    ]
+    client = await Client.connect(
+        settings.temporal.address, data_converter=pydantic_data_converter
+    )
+    worker = Worker(
+        client,
+        task_queue=queue,
+        workflows=[BareCreateCluster],
+        activities=[verb for hand in hands for verb in verbs(hand)],
+        workflow_runner=runner(),
+    )
+    told = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
+    async with worker:
+        structlog.get_logger().info("bare worker ready")
+        await told.wait()
+
+
+if __name__ == "__main__":
+    uvloop.run(serve(sys.argv[1]))

@@ -1,0 +1,160 @@
+"""What our promises cost: CreateCluster beside the bare workflow that makes the same cluster."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from statistics import mean
+from time import perf_counter
+
+import grpc.aio
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from domain.cluster import ClusterOrder, ClusterPlan, PoolOrder
+from domain.operation import Ask
+from domain.releases import CATALOGUE
+from protos.gen.kaas import api_pb2 as pb
+from protos.gen.kaas.api_pb2_grpc import ClusterStub
+from store import schema
+from store.clusters import Building, Clusters
+from store.engine import Database
+from store.operations import Operations
+from store.sealing import Seal
+from store.secrets import Secrets
+from tests.bench.bare import BareCreateCluster
+from tests.bench.figures import Figure, Target, figure, ratio
+from tests.bench.history import History, history
+from tests.bench.place import PYTHON, Place, place
+
+QUEUE = "bare"
+WORKERS = 2
+MACHINES = 1 + WORKERS
+WARMING = 2
+MOST_TIMES = Target(most=1.25)
+LOOK_SECONDS = 0.002
+
+names = (f"bench-{number}" for number in count())
+
+
+@dataclass(frozen=True)
+class Run:
+    """One cluster made."""
+
+    seconds: float
+    history: History
+    cpu: dict[str, float]
+    """Seconds of processor by process."""
+
+
+class Ours:
+    """CreateCluster as a caller has it: from the call to the end of the workflow behind it."""
+
+    def __init__(self, place: Place, client: Client, stub: ClusterStub) -> None:
+        self._place = place
+        self._client = client
+        self._stub = stub
+
+    async def make(self) -> Run:
+        cpu, began = self._place.cpu(), perf_counter()
+        call = self._stub.CreateCluster(ordered(next(names)))
+        await call
+        workflow_id = f"op-{dict(await call.trailing_metadata())['windlass-operation']}"
+        await ended(self._client, workflow_id)
+        seconds = perf_counter() - began
+        return Run(seconds, await history(self._client, workflow_id), self._place.cpu(since=cpu))
+
+
+class Bare:
+    """The bare workflow, with plans and login keys from a database of its own."""
+
+    def __init__(self, place: Place, client: Client, database: Database) -> None:
+        vault = Secrets(database, Seal.from_file(place.settings.key_file))
+        self._place = place
+        self._client = client
+        self._clusters = Clusters(database, vault)
+        self._operations = Operations(database)
+
+    async def make(self) -> Run:
+        plan = await self._plan()
+        workflow_id = f"bare-{plan.uid}"
+        cpu, began = self._place.cpu(), perf_counter()
+        await self._client.execute_workflow(
+            BareCreateCluster.run, plan, id=workflow_id, task_queue=QUEUE
+        )
+        seconds = perf_counter() - began
+        return Run(seconds, await history(self._client, workflow_id), self._place.cpu(since=cpu))
+
+    async def _plan(self) -> ClusterPlan:
+        order = ClusterOrder(
+            name=next(names),
+            control_plane=PoolOrder(name="control-plane", count=1),
+            pools=(PoolOrder(name="worker", count=WORKERS),),
+        )
+        building, ask = Building(domain="windlass.test"), Ask(method="bare")
+        release = CATALOGUE.choose("")
+        operation = await self._clusters.request_create(order, release, building, ask)
+        return await self._operations.plan(operation.id)
+
+
+async def measure(repeats: int) -> list[Figure]:
+    """Ours and the bare one by turns, in one place with a worker for each."""
+    async with place(machines=2 * MACHINES * (repeats + WARMING)) as site:
+        url = f"sqlite+aiosqlite:///{site.state}/bare.db"
+        await schema.upgrade(url)
+        program = (PYTHON, "-m", "tests.bench.bare_worker", QUEUE)
+        worker = await site.start("bare-worker", *program, WINDLASS_DATABASE=url)
+        await worker.told("bare worker ready")
+        client, database = await site.client(), Database(url)
+        async with grpc.aio.insecure_channel(site.grpc) as channel:
+            makers = Ours(site, client, ClusterStub(channel)), Bare(site, client, database)
+            pairs = [[await maker.make() for maker in makers] for _ in range(repeats + WARMING)]
+        await database.close()
+    ours, bare = zip(*pairs[WARMING:], strict=True)
+    times = ratio("CreateCluster / bare workflow", _seconds(ours), _seconds(bare), MOST_TIMES)
+    return [times, *_told("CreateCluster", ours), *_told("bare workflow", bare)]
+
+
+def _seconds(runs: Sequence[Run]) -> list[float]:
+    return [run.seconds for run in runs]
+
+
+def _told(name: str, runs: Sequence[Run]) -> list[Figure]:
+    """Where the time went: the hands, or between them."""
+    told = [(run, run.history, run.history.hands) for run in runs]
+    apart = [run.seconds - seen.busy_seconds for run, seen, _ in told]
+    works = [1000 * mean(hand.seconds for hand in hands) for _, _, hands in told]
+    waits = [1000 * mean(hand.waited for hand in hands) for _, _, hands in told]
+    return [
+        figure(f"{name}: whole", "s", *_seconds(runs)),
+        figure(f"{name}: while a hand worked", "s", *(seen.busy_seconds for _, seen, _ in told)),
+        figure(f"{name}: while none did", "s", *apart),
+        figure(f"{name}: hands", "", *(len(hands) for _, _, hands in told)),
+        figure(f"{name}: a hand's work", "ms", *works),
+        figure(f"{name}: a hand's wait to be taken up", "ms", *waits),
+        figure(f"{name}: workflow tasks", "", *(seen.tasks for _, seen, _ in told)),
+        *(
+            figure(f"{name}: processor, {part}", "s", *(run.cpu[part] for run in runs))
+            for part in runs[0].cpu
+        ),
+    ]
+
+
+def ordered(name: str) -> pb.CreateClusterMsg:
+    """The cluster that is measured everywhere."""
+    return pb.CreateClusterMsg(
+        name=name,
+        control_plane_nodes=pb.ControlPlaneMachineSpec(count=1),
+        worker_node_pools=[pb.MachineSpec(name="worker", count=WORKERS)],
+    )
+
+
+async def ended(client: Client, workflow_id: str) -> None:
+    """Wait for the end of a workflow that may not have begun."""
+    while True:
+        try:
+            return await client.get_workflow_handle(workflow_id).result()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+        await asyncio.sleep(LOOK_SECONDS)

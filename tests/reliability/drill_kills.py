@@ -1,0 +1,163 @@
+"""SIGKILL of any process at any moment, while clusters are created and deleted.
+
+Users go on as if nothing happened; at the end everything that was accepted has ended, and nothing
+is left of it that should not be."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from time import monotonic
+from typing import Any
+
+from store.engine import Database
+from tests.reliability.installation import EVERYTHING, Installation, installed
+from tests.reliability.outcome import Outcome, say
+from tests.reliability.users import Ending, Users
+from tests.reliability.verdict import judged, nodes_missing, read
+
+PAUSE_SECONDS = (0.4, 3.0)
+"""Between one kill and the next."""
+
+KILLING_SECONDS = 40.0
+"""For how long processes are killed in each half, at most: then what is left must end."""
+
+OPERATION_SECONDS = 240.0
+
+
+async def on_sqlite(seed: int) -> Outcome:
+    return await drill("kills", seed, clusters=20, postgres=False)
+
+
+async def on_postgresql(seed: int) -> Outcome:
+    return await drill("kills-postgresql", seed, clusters=8, postgres=True)
+
+
+async def drill(name: str, seed: int, *, clusters: int, postgres: bool) -> Outcome:
+    """As many creates and deletes as there are clusters; two in five are deleted while they may
+    still be being created, the others once they run."""
+    draw = random.Random(seed)  # noqa: S311 - not to be unguessable but to be repeated
+    began = monotonic()
+    async with installed(
+        *EVERYTHING, machines=clusters * 3, draw=draw, postgres=postgres
+    ) as installation:
+        users = Users(installation.grpc)
+        say(f"{name}: everything is up after {monotonic() - began:.1f} s")
+        try:
+            run = Run(installation, users, draw, clusters)
+            await run.creates()
+            await run.deletes()
+            return run.outcome(name, seed)
+        finally:
+            await users.close()
+
+
+class Run:
+    """One run of the drill."""
+
+    def __init__(
+        self, installation: Installation, users: Users, draw: random.Random, clusters: int
+    ) -> None:
+        self._installation, self._users, self._draw = installation, users, draw
+        self._began = monotonic()
+        names = [f"c{number:02}" for number in range(clusters)]
+        self._hasty = set(draw.sample(names, clusters * 2 // 5))
+        self._staying = set(names) - self._hasty
+        self._endings: dict[str, Ending] = {}
+        self._found: dict[str, list[str]] = {}
+
+    async def creates(self) -> None:
+        """Create all clusters; change our minds about some of them before they are done."""
+        async with killing(self._installation, self._draw) as calm:
+            work = [self._create(name) for name in sorted(self._staying | self._hasty)]
+            await asyncio.gather(*work, calm())
+        await self._judge("after the creates")
+        database = Database(self._installation.database, connections=1)
+        try:
+            rows = await read(database)
+        finally:
+            await database.close()
+        self._add("not as ordered", nodes_missing(rows, self._staying))
+
+    async def deletes(self) -> None:
+        async with killing(self._installation, self._draw) as calm:
+            await asyncio.gather(*(self._delete(name) for name in sorted(self._staying)), calm())
+        await self._judge("after the deletes")
+
+    async def _create(self, name: str) -> None:
+        await asyncio.sleep(self._draw.uniform(0, 8))
+        control_planes = 3 if self._draw.random() < 0.1 else 1
+        created = await self._users.create(name, control_planes=control_planes)
+        watching = asyncio.create_task(self._watch(created.operation, f"create {name}"))
+        if name in self._hasty:
+            await asyncio.sleep(self._draw.uniform(0, 15))
+            await self._delete(name)
+        await watching
+
+    async def _delete(self, name: str) -> None:
+        deleted = await self._users.delete(name)
+        await self._watch(deleted.operation, f"delete {name}")
+
+    async def _watch(self, operation: str, what: str) -> None:
+        try:
+            ending = await self._users.watch(operation, seconds=OPERATION_SECONDS)
+        except TimeoutError:
+            self._add("not ended", [f"{what} after {OPERATION_SECONDS:g} s (op {operation})"])
+            return
+        self._endings[what] = ending
+        good = {"SUCCEEDED"} | ({"SUPERSEDED"} if what[7:] in self._hasty else set())
+        if ending.stage not in good:
+            self._add("ended badly", [f"{what}: {ending.stage}: {ending.note}"])
+
+    async def _judge(self, when: str) -> None:
+        verdict = await judged(self._installation)
+        for kind, texts in verdict._asdict().items():
+            self._add(kind, [f"{when}: {text}" for text in texts])
+
+    def _add(self, kind: str, texts: list[str]) -> None:
+        self._found.setdefault(kind, []).extend(texts)
+
+    def outcome(self, name: str, seed: int) -> Outcome:
+        programs = self._installation.programs
+        chronicle, found = self._installation.chronicle, self._found
+        self._add("fell", [f"{one.name}: {one.falls}" for one in programs.values() if one.falls])
+        self._add("watches with gaps", self._users.gaps)
+        longest = max(self._endings, key=lambda what: self._endings[what].seconds, default="")
+        figures: dict[str, Any] = {
+            "seed": seed,
+            "seconds": round(monotonic() - self._began, 1),
+            "kills": {one.name: one.kills for one in programs.values()},
+            "operations": len(self._endings),
+            "longest": {"what": longest, "seconds": self._endings[longest].seconds},
+            "allocations": chronicle.allocations,
+            "kubeadm_runs": len(chronicle.runs),
+            "refusals": dict(self._users.refusals),
+            **{kind: len(found.get(kind, [])) for kind in ("leaked", "doubled", "rerun")},
+            "orphan_rows": len(found.get("orphans", [])),
+        }
+        return Outcome(name, figures, [f"{kind}: {t}" for kind, ts in found.items() for t in ts])
+
+
+@asynccontextmanager
+async def killing(installation: Installation, draw: random.Random) -> AsyncIterator[Any]:
+    """Kill one process after the other, whatever is going on, until the time for that is over or
+    the block ends. The block can wait for the calm, in which everything runs again."""
+    over = asyncio.Event()
+
+    async def kill() -> None:
+        until = monotonic() + KILLING_SECONDS
+        while monotonic() < until and not over.is_set():
+            await asyncio.sleep(draw.uniform(*PAUSE_SECONDS))
+            await installation.programs[draw.choice(sorted(installation.programs))].kill()
+        await asyncio.gather(*(one.wait_ready() for one in installation.programs.values()))
+
+    killer = asyncio.create_task(kill())
+
+    async def calm() -> None:
+        await asyncio.shield(killer)
+
+    try:
+        yield calm
+    finally:
+        over.set()
+        await killer

@@ -1,0 +1,240 @@
+"""A whole installation: real processes on ports of their own, with their state in one folder."""
+
+import asyncio
+import os
+import random
+import shutil
+import socket
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+
+from domain import devserver
+from store import schema
+from tests.reliability.chronicle import Chronicle
+from tests.reliability.postgres import Postgres
+from tests.reliability.program import ROOT, Program
+
+PORTS = range(20_000, 32_000)
+"""Below those that outgoing connections are given: a port stays free while its owner is dead."""
+
+QUICK = {
+    **{"DEPLOY": 0.6, "BOOT": 0.2, "CLOUD_INIT": 0.2, "RELEASE": 0.4},
+    **{"INITIALISE": 0.8, "JOIN": 0.5, "NODE_READY": 0.3},
+}
+"""Seconds. Long enough that kills land in the middle of them."""
+
+EVERYTHING = ("temporal", "site", "api", "worker-1", "worker-2")
+
+
+class Installation:
+    """The processes of `windlass up`, started one by one, so that drills choose which there are."""
+
+    def __init__(self, folder: Path, *, machines: int, draw: random.Random) -> None:
+        self.folder = folder
+        self.programs: dict[str, Program] = {}
+        self.chronicle = Chronicle(folder / "site.jsonl")
+        self.postgres: Postgres | None = None
+        ports = free_ports(8, draw)
+        self._ports = dict(zip(NEEDED, ports, strict=True))
+        self.temporal = f"127.0.0.1:{self._ports['temporal']}"
+        self.grpc = f"127.0.0.1:{self._ports['grpc']}"
+        self.http = f"http://127.0.0.1:{self._ports['http']}"
+        self.site = f"http://127.0.0.1:{self._ports['site']}"
+        self.database = f"sqlite+aiosqlite:///{folder}/windlass.db"
+        self._network = f"127.{draw.randint(64, 250)}"
+        self._machines = machines
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What every process is told; nothing of our own environment gets in."""
+        settings = {
+            "FILE": f"{self.folder}/no.toml",
+            "STATE": str(self.folder),
+            "DATABASE": self.database,
+            "KEY_FILE": f"{self.folder}/seal.key",
+            "GRPC_ADDRESS": self.grpc,
+            "HTTP_ADDRESS": self.http.removeprefix("http://"),
+            "LOG_FORMAT": "json",
+            "TEMPORAL__ADDRESS": self.temporal,
+            "MAAS__URL": f"{self.site}/MAAS/",
+            "MAAS__API_KEY_FILE": f"{self.folder}/maas.key",
+            "SITE__PORT": str(self._ports["site"]),
+            "SITE__NETWORK": self._network,
+            "SITE__MACHINES": str(self._machines),
+            **{f"SITE__PACE__{name}": str(seconds) for name, seconds in QUICK.items()},
+        }
+        inherited = {name: text for name, text in os.environ.items() if "WINDLASS" not in name}
+        return inherited | {f"WINDLASS_{name}": text for name, text in settings.items()}
+
+    async def use_postgres(self) -> None:
+        """Keep the rows in a PostgreSQL server, which is one more process to kill."""
+        self.postgres = Postgres()
+        self.database = self.postgres.url
+        self.programs["postgres"] = self.postgres.program(self.folder / "postgres.log")
+        await self.programs["postgres"].start()
+
+    async def migrate(self) -> None:
+        await schema.upgrade(self.database)
+
+    async def start(self, *names: str) -> None:
+        for name in names:
+            self.programs[name] = self._program(name)
+            await self.programs[name].start()
+
+    async def start_dying_worker(self, plan: Path) -> Program:
+        """A worker that dies as planned, and that nobody starts again then."""
+        script = Path(__file__).with_name("dying_worker.py")
+        worker = self._worker("worker-1", script, str(plan), restarts=False)
+        self.programs["worker-1"] = worker
+        await worker.start()
+        return worker
+
+    async def close(self) -> None:
+        for program in reversed(self.programs.values()):
+            await program.stop()
+        if self.postgres is not None:
+            self.postgres.remove()
+
+    async def client(self) -> Client:
+        return await Client.connect(self.temporal, data_converter=pydantic_data_converter)
+
+    def _program(self, name: str) -> Program:
+        if name == "temporal":
+            return self._temporal()
+        if name == "site":
+            return self._made(
+                name,
+                [sys.executable, "-m", "sim"],
+                lambda: answers(f"{self.site}/MAAS/api/2.0/version/"),
+                before_restart=self.chronicle.read_on,
+            )
+        if name == "api":
+            command = [sys.executable, "-m", "api"]
+            return self._made(name, command, lambda: answers(f"{self.http}/livez"))
+        return self._worker(name, ROOT / "worker.py")
+
+    def _temporal(self) -> Program:
+        arguments = devserver.arguments(
+            port=self._ports["temporal"],
+            ui_port=self._ports["temporal-ui"],
+            metrics_port=self._ports["temporal-metrics"],
+            database_file=f"{self.folder}/temporal.db",
+        )
+        command = [str(Path(sys.executable).with_name("temporal")), *arguments]
+        return self._made("temporal", command, self._temporal_answers)
+
+    async def _temporal_answers(self) -> bool:
+        with suppress(RuntimeError):
+            return await (await self.client()).service_client.check_health()
+        return False
+
+    def _worker(self, name: str, script: Path, *words: str, restarts: bool = True) -> Program:
+        port = self._ports[name]
+        return self._made(
+            name,
+            [sys.executable, str(script), *words],
+            lambda: listening("127.0.0.1", port),
+            environment={"WINDLASS_WORKER__METRICS_PORT": str(port)},
+            restarts=restarts,
+        )
+
+    def _made(
+        self,
+        name: str,
+        command: list[str],
+        ready: Callable[[], Awaitable[bool]],
+        *,
+        environment: Mapping[str, str] | None = None,
+        before_restart: Callable[[], None] = lambda: None,
+        restarts: bool = True,
+    ) -> Program:
+        return Program(
+            name,
+            command,
+            {**self.environment, **(environment or {})},
+            ready,
+            log=self.folder / f"{name}.log",
+            before_restart=before_restart,
+            restarts=restarts,
+        )
+
+
+NEEDED = (
+    *("temporal", "temporal-ui", "temporal-metrics"),
+    *("site", "grpc", "http", "worker-1", "worker-2"),
+)
+
+
+@asynccontextmanager
+async def installed(
+    *programs: str, machines: int, draw: random.Random, postgres: bool = False
+) -> AsyncIterator[Installation]:
+    """An installation with these programs running, all of which are dead at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="windlass-drill-"))
+    installation = Installation(folder, machines=machines, draw=draw)
+    try:
+        if postgres:
+            await installation.use_postgres()
+        await installation.migrate()
+        await installation.start(*programs)
+        yield installation
+    except BaseException:
+        print(f"the logs are kept in {folder}", file=sys.stderr)
+        raise
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        await installation.close()
+
+
+def free_ports(count: int, draw: random.Random) -> list[int]:
+    found: list[int] = []
+    for port in draw.sample(PORTS, len(PORTS)):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise RuntimeError("there are not enough free ports")
+
+
+async def listening(host: str, port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(host, port)
+    except OSError:
+        return False
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+    return True
+
+
+async def answers(url: str) -> bool:
+    return await asyncio.to_thread(_get, url) is not None
+
+
+async def fetched(url: str) -> bytes:
+    """What is answered there, as soon as something is."""
+    async with asyncio.timeout(30):
+        while (found := await asyncio.to_thread(_get, url)) is None:  # noqa: ASYNC110 - over there
+            await asyncio.sleep(0.1)
+        return found
+
+
+def _get(url: str) -> bytes | None:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as reply:  # noqa: S310 - our own address
+            return bytes(reply.read())
+    except (urllib.error.URLError, OSError):
+        return None
