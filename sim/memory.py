@@ -37,6 +37,8 @@ class MemoryWorld:
     members: dict[str, list[str]] = field(default_factory=dict)
     kubeadm_runs: list[str] = field(default_factory=list)
     taken: list[tuple[str, str]] = field(default_factory=list)
+    refusing: int = 0
+    """So many releases are refused for good before one is carried out."""
 
     @classmethod
     def of(cls, count: int, *, sour: int = 0) -> "MemoryWorld":
@@ -108,9 +110,13 @@ class MemoryMachines:
 
     async def release(self, slot: Slot) -> None:
         metal = self._world.held_by(slot.agent_name)
-        if metal is not None:
-            metal.owner = metal.cluster = metal.node = ""
-            metal.deployed = False
+        if metal is None:
+            return
+        if self._world.refusing:
+            self._world.refusing -= 1
+            raise Failed(f"{metal.system_id} is locked")
+        metal.owner = metal.cluster = metal.node = ""
+        metal.deployed = False
 
     async def released(self, slot: Slot) -> bool:
         return self._world.held_by(slot.agent_name) is None

@@ -24,6 +24,9 @@ STATES = {
     Sighting.STUMBLED: StepState.STUMBLED,
 }
 
+WORTH_SAYING = 5
+"""After so many failed attempts at one step, its operation waits for something."""
+
 MESSAGE_LENGTH = 1000
 NOTE_LENGTH = 500
 
@@ -131,8 +134,17 @@ def _note_step(
     step.attempts = mark.attempt
     step.note = mark.note[:NOTE_LENGTH]
     step.ended = None if mark.sighting is Sighting.BEGAN else moment
+    row.waiting_on = _waiting_on(mark, row.waiting_on)
     journal.write(session, row, _saying(mark), step=as_step(step))
     return True
+
+
+def _waiting_on(mark: Mark, now_on: str) -> str:
+    """What the operation waits for, once a step has stumbled often enough to be worth saying."""
+    if mark.sighting is Sighting.STUMBLED and mark.attempt >= WORTH_SAYING and not mark.final:
+        return f"{mark.step}: {mark.note[:NOTE_LENGTH]}"
+    over = mark.sighting is Sighting.ENDED or mark.final
+    return "" if over and now_on.startswith(f"{mark.step}: ") else now_on
 
 
 def _saying(mark: Mark) -> str:

@@ -284,14 +284,6 @@ class Operations(Store):
         await session.delete(row)
 
     @transaction
-    async def wait_on(self, session: AsyncSession, operation: OperationId, what: str) -> None:
-        """Say what an operation has been waiting for, or with an empty text that it goes on."""
-        row = await locked(session, operation)
-        if row.waiting_on != what and row.ended is None:
-            row.waiting_on = what
-            journal.write(session, row, f"waiting: {what}" if what else "going on")
-
-    @transaction
     async def fence(self, session: AsyncSession, operation: OperationId) -> None:
         """End an operation whose undo took too long for the one that took its place. From here
         on nobody writes for it; what it held is the new one's to give back."""

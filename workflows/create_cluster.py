@@ -46,6 +46,7 @@ class CreateCluster:
         self._answers = asyncio.Event()
         self._etcd = asyncio.Lock()
         self._working: list[Machine] = []
+        self._let_down: list[str] = []
         self._lost: list[str] = []
         self._pointed = 0
 
@@ -115,13 +116,12 @@ class CreateCluster:
         await do(Kubernetes.label, node, BRIEF, turn=turn)
 
     async def _fill(self, plan: ClusterPlan, slot: Slot, become: Becoming) -> Machine:
-        """Find a machine for the slot that becomes its node; one that does not is given back and
-        not asked for again."""
-        let_down: tuple[str, ...] = ()
+        """Find a machine for the slot that becomes its node; one that does not is given back, and
+        no slot of this cluster asks for it again."""
         why = ""
         self._unwind.add(Machines.release, slot)
         for turn in range(1, MACHINES_PER_SLOT + 1):
-            wanted = Provision(slot=slot, turn=turn, avoid=let_down)
+            wanted = Provision(slot=slot, turn=turn, avoid=tuple(self._let_down))
             name = f"m-{slot.cluster_uid[:8]}-{slot.name}-{turn}-{self._operation}"
             delivery = await child(ProvisionMachine.run, wanted, id=name)
             machine, why = delivery.machine, delivery.disappointment
@@ -136,7 +136,7 @@ class CreateCluster:
                     await self._give_back(plan, machine, turn)
                 else:
                     return machine
-            let_down = (*let_down, machine.system_id)
+            self._let_down.append(machine.system_id)
         raise ApplicationError(
             f"{slot.name}: {MACHINES_PER_SLOT} machines tried, the last: {why}",
             type="Failed",

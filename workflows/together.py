@@ -70,7 +70,7 @@ async def together(*work: Coroutine[Any, Any, Answer]) -> list[Answer]:
     try:
         for done in workflow.as_completed(tasks):
             await done
-    except BaseException:
+    except (Exception, asyncio.CancelledError):  # an eviction is neither, and must not be awaited
         await walk.stop(tasks)
         raise
     return [task.result() for task in tasks]

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -43,12 +43,25 @@ def texts(node: ast.AST) -> set[str]:
     return {text for text in found if isinstance(text, str) and REASON.fullmatch(text)}
 
 
-def given(tree: ast.Module) -> set[str]:
+def named(rooms: Iterable[ast.Module]) -> dict[str, set[str]]:
+    """What may be a reason and has a name, by that name."""
+    return {
+        target.id: texts(node.value)
+        for tree in rooms
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def given(tree: ast.Module, names: dict[str, set[str]]) -> set[str]:
     """The reasons written into a module: given to errors, or usual for a kind of them."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg == "reason":
-            found |= texts(node.value)
+            name = node.value.id if isinstance(node.value, ast.Name) else ""
+            found |= texts(node.value) | names.get(name, set())
         elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if any(isinstance(name, ast.Name) and name.id == "usual_reason" for name in targets):
@@ -76,15 +89,16 @@ async def test_every_method_that_is_served_is_described(settings: Settings) -> N
 
 
 def test_every_reason_for_a_refusal_is_described() -> None:
-    raised = set().union(*map(given, trees("api", "domain", "store")))
+    rooms = list(trees("api", "domain", "store"))
+    raised = set().union(*(given(tree, named(rooms)) for tree in rooms))
     described = rows(section("Reasons for refusals"))
     assert sorted(described) == sorted(raised)
 
 
 def test_every_reason_an_operation_fails_for_is_described() -> None:
     known = set(rows(section("Reasons for refusals")))
-    written = [(given(tree), texts(tree)) for tree in trees("activities", "clients", "workflows")]
-    raised = set().union(*(reasons for reasons, _ in written))
-    raised |= {text for _, all_texts in written for text in all_texts if "_" in text}
+    rooms = list(trees("activities", "clients", "workflows"))
+    raised = set().union(*(given(tree, named(rooms)) for tree in rooms))
+    raised |= {text for tree in rooms for text in texts(tree) if "_" in text}
     described = rows(section("Reasons an operation fails for"))
     assert sorted(described) == sorted(raised - known)

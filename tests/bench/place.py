@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
 import psutil
 from temporalio.client import Client
@@ -198,8 +198,13 @@ def _environment(state: Path, machines: int, database: str) -> dict[str, str]:
         "SITE__NETWORK": f"127.{100 + secrets.randbelow(100)}",
         **{f"SITE__PACE__{pace.upper()}": "0" for pace in PACES},
     }
-    inherited = {name: value for name, value in os.environ.items() if "WINDLASS" not in name}
-    return {**inherited, **{f"WINDLASS_{name}": value for name, value in ours.items()}}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if "WINDLASS" not in name and name != "PYTHONDONTWRITEBYTECODE"
+    }
+    compiled = {"PYTHONPYCACHEPREFIX": str(Path(gettempdir()) / "windlass-bench-compiled")}
+    return {**inherited, **compiled, **{f"WINDLASS_{name}": ours[name] for name in ours}}
 
 
 def _temporal(place: Place) -> list[str]:

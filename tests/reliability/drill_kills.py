@@ -135,7 +135,9 @@ class Run:
             **{kind: len(found.get(kind, [])) for kind in ("leaked", "doubled", "rerun")},
             "orphan_rows": len(found.get("orphans", [])),
         }
-        return Outcome(name, figures, [f"{kind}: {t}" for kind, ts in found.items() for t in ts])
+        broken = [f"{kind}: {text}" for kind, texts in found.items() for text in texts]
+        self._installation.keeps_logs = bool(broken)
+        return Outcome(name, figures, broken)
 
 
 @asynccontextmanager

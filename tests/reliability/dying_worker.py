@@ -112,7 +112,7 @@ def main() -> int:
     ) -> Mapping[str, Worker]:
         return serving.crew(client, hands, books, [outside, *interceptors, inside], how)
 
-    worker.crew = crew  # type: ignore[assignment]
+    worker.crew = crew  # type: ignore[attr-defined]
     return worker.main([])
 
 

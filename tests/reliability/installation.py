@@ -19,6 +19,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from domain import devserver
 from store import schema
 from tests.reliability.chronicle import Chronicle
+from tests.reliability.outcome import say
 from tests.reliability.postgres import Postgres
 from tests.reliability.program import ROOT, Program
 
@@ -42,6 +43,8 @@ class Installation:
         self.programs: dict[str, Program] = {}
         self.chronicle = Chronicle(folder / "site.jsonl")
         self.postgres: Postgres | None = None
+        self.keeps_logs = True
+        """Until somebody has found that nothing went wrong."""
         ports = free_ports(8, draw)
         self._ports = dict(zip(NEEDED, ports, strict=True))
         self.temporal = f"127.0.0.1:{self._ports['temporal']}"
@@ -186,13 +189,12 @@ async def installed(
         await installation.migrate()
         await installation.start(*programs)
         yield installation
-    except BaseException:
-        print(f"the logs are kept in {folder}", file=sys.stderr)
-        raise
-    else:
-        shutil.rmtree(folder, ignore_errors=True)
     finally:
         await installation.close()
+        if installation.keeps_logs:
+            say(f"logs and state are kept in {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def free_ports(count: int, draw: random.Random) -> list[int]:

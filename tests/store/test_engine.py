@@ -93,7 +93,7 @@ async def test_a_deadlock_is_run_again(desk: Desk, other_desk: Desk) -> None:
     await asyncio.gather(
         tables[0].hold(["a", "b"], together.wait), tables[1].hold(["b", "a"], together.wait)
     )
-    assert sum(table.attempts for table in tables) == (2 if desk.database.is_sqlite else 3)
+    assert sum(table.attempts for table in tables) >= (2 if desk.database.is_sqlite else 3)
 
 
 async def test_a_collision_without_end_is_the_callers(database: Database) -> None:

@@ -1,12 +1,14 @@
 import asyncio
 from collections import Counter
 from itertools import product
+from typing import Any
 
 import pytest
 
 from domain.errors import Conflict, Failure
 from domain.machine import Machine, Sighting, Slot, SlotPhase, SlotState
 from domain.operation import Operation, OperationId, Reached, StepState
+from store.marks import WORTH_SAYING
 from store.rows import OperationRow
 from tests.store.desk import Desk, whole
 
@@ -88,6 +90,33 @@ async def test_a_step_done_twice_counts_once(desk: Desk) -> None:
     await desk.mark(operation.id, "machines.deploy", "m1", Sighting.ENDED, attempt=2)
     await desk.mark(operation.id, "machines.deploy", "m1", Sighting.ENDED, attempt=2)
     assert await _done(desk, operation) == 1
+
+
+@pytest.mark.parametrize("undo", [False, True])
+@pytest.mark.parametrize(
+    "over", [{"sighting": Sighting.ENDED}, {"sighting": Sighting.STUMBLED, "final": True}]
+)
+async def test_a_step_that_stumbles_again_and_again_is_waited_for(
+    desk: Desk, undo: bool, over: dict[str, Any]
+) -> None:
+    operation = await desk.creating()
+
+    async def waiting_on() -> str:
+        return (await desk.operations.get(operation.id)).waiting_on
+
+    step = (operation.id, "machines.release", "m7")
+    for attempt in range(1, WORTH_SAYING + 1):
+        assert await waiting_on() == ""
+        await desk.mark(
+            *step, Sighting.STUMBLED, attempt=attempt, note="MAAS answered 503", undo=undo
+        )
+    words = f"{'undo ' * undo}machines.release m7: MAAS answered 503"
+    assert await waiting_on() == words
+    await desk.did(operation.id, "machines.deploy", "m1")
+    await desk.mark(*step, Sighting.BEGAN, attempt=WORTH_SAYING + 1, undo=undo)
+    assert await waiting_on() == words
+    await desk.mark(*step, attempt=WORTH_SAYING + 1, undo=undo, **over)
+    assert await waiting_on() == ""
 
 
 async def test_an_undo_is_no_progress(desk: Desk) -> None:
@@ -236,7 +265,6 @@ async def test_what_a_host_says_is_kept_whatever_it_is(desk: Desk) -> None:
     note = "\x00\x1b[31m\N{PILE OF POO}" + "x" * 5000
     await desk.mark(operation.id, "kubeadm.join", "m1", Sighting.STUMBLED, note=note)
     failure = Failure(kind="Failed", message=note)
-    await desk.operations.wait_on(operation.id, note)
     await desk.clusters.reach(Reached.badly(operation.id, None, failure))
     (step,) = await desk.operations.steps(operation.id)
     assert step.note.startswith("\N{REPLACEMENT CHARACTER}\x1b[31m\N{PILE OF POO}xxx")

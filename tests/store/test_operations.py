@@ -20,7 +20,6 @@ async def test_an_operation_nobody_knows_is_not_found(desk: Desk) -> None:
         desk.operations.begin(NONE),
         desk.operations.cancel(NONE, "ann"),
         desk.operations.forget(NONE),
-        desk.operations.wait_on(NONE, "x"),
         desk.operations.fence(NONE),
     ):
         with pytest.raises(NotFound, match="there is no operation none"):
@@ -124,23 +123,6 @@ async def test_forgetting_takes_everything_with_it(desk: Desk) -> None:
     assert await desk.all(AnswerRow) == []
     assert (await desk.create(asked=ask("key-1"))).id != operation.id
     assert [line.number for line in await desk.lines(deleted.id)] == [1, 2, 3]
-
-
-async def test_waiting_is_said_once(desk: Desk) -> None:
-    operation = await desk.creating()
-    for what in ("release m7: MAAS answered 503", "release m7: MAAS answered 503", "", ""):
-        await desk.operations.wait_on(operation.id, what)
-    assert (await desk.operations.get(operation.id)).waiting_on == ""
-    assert [line.note for line in (await desk.lines(operation.id))[2:]] == [
-        "waiting: release m7: MAAS answered 503",
-        "going on",
-    ]
-
-
-async def test_what_is_over_waits_for_nothing(desk: Desk) -> None:
-    operation = await desk.running()
-    await desk.operations.wait_on(operation.id, "anything")
-    assert (await desk.operations.get(operation.id)).waiting_on == ""
 
 
 async def test_a_fence_around_what_is_over_changes_nothing(desk: Desk) -> None:

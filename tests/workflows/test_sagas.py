@@ -1,19 +1,15 @@
 """Every step may be the last, may run twice, and may be where somebody calls the work off."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 
 import pytest
-from temporalio.testing import WorkflowEnvironment
 
 from domain.cluster import Phase
 from domain.errors import DomainError, Failed
 from domain.operation import Stage, StepKey
 from domain.outline import keys, outline
-from store.engine import Database
-from store.secrets import Secrets
-from tests.workflows.yard import Trouble, Yard, yard
+from tests.workflows.conftest import Opening
+from tests.workflows.yard import Trouble
 
 SIZES = {1: 20, 3: 38}
 """Steps of a creation with one worker, by its number of control planes."""
@@ -35,15 +31,6 @@ REPLAYED = pytest.mark.parametrize(
     [("sqlite", step) for step in range(SIZES[1])],
     indirect=["migrated"],
 )
-
-Opening = Callable[..., AbstractAsyncContextManager[Yard]]
-
-
-@pytest.fixture
-def opened(
-    temporal: WorkflowEnvironment, database: Database, vault: Secrets, queues: str
-) -> Opening:
-    return partial(yard, temporal.client, database, vault, queues)
 
 
 @pytest.mark.parametrize("control_planes", SIZES)

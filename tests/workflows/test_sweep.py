@@ -1,0 +1,121 @@
+"""The pawl: whatever was accepted is started, told and noticed, though nobody else does it."""
+
+import asyncio
+from datetime import timedelta
+from uuid import uuid4
+
+from sqlalchemy import text
+
+from domain.cluster import Phase
+from domain.operation import Operation, Stage
+from tests.workflows.conftest import Opening
+from tests.workflows.yard import Yard
+from workflows.survey import Survey
+from workflows.sweep import Sweep
+
+
+async def _sweep(place: Yard) -> None:
+    await place.client.execute_workflow(
+        Sweep.run, id=f"sweep-{uuid4()}", task_queue=f"{place.prefix}workflows"
+    )
+
+
+async def _aged(place: Yard, operation: Operation, column: str, age: timedelta) -> None:
+    """Make an operation look as if something had happened to it long ago."""
+    moment = operation.created - age
+    async with place.database.session(writes=True) as session:
+        await session.execute(
+            text(f"UPDATE operations SET {column} = :moment WHERE id = :id"),  # noqa: S608
+            {"moment": _stored(place, moment.isoformat(sep=" "), moment), "id": operation.id},
+        )
+
+
+def _stored(place: Yard, words: str, moment: object) -> object:
+    return words.removesuffix("+00:00") if place.database.is_sqlite else moment
+
+
+async def test_what_was_accepted_and_never_launched_is_launched(opened: Opening) -> None:
+    async with opened() as place:
+        asked = await place.ask()
+        await _aged(place, asked, "created", timedelta(minutes=1))
+        await _sweep(place)
+        await place.finish(asked.id)
+        assert (await place.clusters.get("blue")).phase is Phase.RUNNING
+
+
+async def test_what_was_just_accepted_is_left_to_its_launch(opened: Opening) -> None:
+    async with opened() as place:
+        asked = await place.ask()
+        await _sweep(place)
+        assert (await place.operations.get(asked.id)).stage is Stage.REQUESTED
+
+
+async def test_three_sweeps_at_once_start_it_once(opened: Opening) -> None:
+    async with opened() as place:
+        asked = await place.ask()
+        await _aged(place, asked, "created", timedelta(minutes=1))
+        await asyncio.gather(*(_sweep(place) for _ in range(3)))
+        await place.finish(asked.id)
+        assert len(place.world.taken) == 2
+
+
+async def test_a_cancel_that_temporal_never_heard_of_is_told_again(opened: Opening) -> None:
+    async with opened() as place:
+        for metal in place.world.machines:
+            metal.owner = "somebody-else"  # so that the create waits
+        asked = await place.ask()
+        await place.start(asked)
+        async for event in place.journal.follow(asked.id):
+            if "no machine is free" in event.note:
+                break
+        await place.operations.cancel(asked.id, "ann")
+        await _sweep(place)
+        await place.finish(asked.id)
+        assert (await place.operations.get(asked.id)).stage is Stage.CANCELLED
+
+
+async def test_an_operation_whose_workflow_was_ended_by_hand_fails_and_says_so(
+    opened: Opening,
+) -> None:
+    async with opened() as place:
+        for metal in place.world.machines:
+            metal.owner = "somebody-else"
+        asked = await place.ask()
+        await place.start(asked)
+        async for event in place.journal.follow(asked.id):
+            if "no machine is free" in event.note:
+                break
+        await place.client.get_workflow_handle(f"op-{asked.id}").terminate()
+        await _aged(place, asked, "heard", timedelta(minutes=10))
+        await _sweep(place)
+        operation = await place.operations.get(asked.id)
+        assert operation.stage is Stage.FAILED
+        assert operation.failure is not None
+        assert "terminated" in operation.failure.message
+        assert (await place.clusters.get("blue")).phase is Phase.ERROR
+
+
+async def test_a_silent_operation_that_still_works_is_left_alone(opened: Opening) -> None:
+    async with opened() as place:
+        for metal in place.world.machines[:-1]:
+            metal.owner = "somebody-else"
+        asked = await place.ask()
+        await place.start(asked)
+        async for event in place.journal.follow(asked.id):
+            if "no machine is free" in event.note:
+                break
+        await _aged(place, asked, "heard", timedelta(minutes=10))
+        await _sweep(place)
+        assert (await place.operations.get(asked.id)).stage is Stage.RUNNING
+        await place.cancel(asked.id)
+        await place.finish(asked.id)
+
+
+async def test_the_survey_remembers_what_the_pool_holds(opened: Opening) -> None:
+    async with opened() as place:
+        await place.client.execute_workflow(
+            Survey.run, id=f"survey-{uuid4()}", task_queue=f"{place.prefix}workflows"
+        )
+        async with place.database.session(writes=False) as session:
+            row = (await session.execute(text("SELECT machines FROM stock"))).one()
+        assert row.machines == 12
