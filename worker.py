@@ -8,6 +8,7 @@ gives every hand time to end, and cuts off the rest: whoever takes the step up a
 been done already."""
 
 import asyncio
+import logging
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -168,6 +169,8 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     settings = Settings()
     start_log(settings)
+    # The logbook tells how every step went; Temporal would tell it again, with a traceback.
+    logging.getLogger("temporalio.activity").setLevel(logging.CRITICAL)
     uvloop.run(serve(settings, arguments or QUEUES))
     return 0
 

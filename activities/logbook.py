@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol
 
+import structlog
 from temporalio import activity
 from temporalio.worker import (
     ActivityInboundInterceptor,
@@ -23,6 +24,8 @@ from domain.errors import DomainError
 from domain.machine import Machine, Sighting
 from domain.operation import Mark, OperationId, StepKey
 from domain.ports import Kubelet
+
+log = structlog.get_logger()
 
 ID_LENGTH = 36
 BEAT_SECONDS = 1.0
@@ -71,6 +74,7 @@ class _Hand(ActivityInboundInterceptor):
             await self._stumbled(note="stopped")
             raise
         except Exception as error:
+            log.exception("a hand failed in a way nobody foresaw", step=activity.info().activity_id)
             await self._stumbled(note=f"{type(error).__name__}: {error}")
             raise
         await self._mark(

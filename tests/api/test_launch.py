@@ -1,6 +1,7 @@
 """Launches: what is accepted is started, once, and never at its caller's cost."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from time import perf_counter
@@ -166,13 +167,12 @@ async def test_temporal_may_be_away(away: Launch, hands: Hands, settings: Settin
 
 async def test_temporal_may_be_silent(queues: str, hands: Hands, settings: Settings) -> None:
     operation = await accepted(hands, settings)
-    server = await asyncio.start_server(lambda *_: asyncio.sleep(60), "127.0.0.1", 0)
-    host, port = server.sockets[0].getsockname()
-    launch = Launch(await client(f"{host}:{port}", "default"), CATALOGUE, queues)
-    begun = perf_counter()
-    await launch.launch(operation)
-    assert perf_counter() - begun < launching.LAUNCH_SECONDS + 1
-    server.close()
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it takes connections, and that is all
+        host, port = silent.getsockname()
+        launch = Launch(await client(f"{host}:{port}", "default"), CATALOGUE, queues)
+        begun = perf_counter()
+        await launch.launch(operation)
+        assert perf_counter() - begun < launching.LAUNCH_SECONDS + 1
 
 
 async def test_temporal_is_reached_when_it_is_there(launch: Launch) -> None:

@@ -1,0 +1,133 @@
+"""Records one run of every workflow and branch, for the suite to replay: `make histories`.
+
+A recorded history is a promise: what was begun by an older worker is finished by a newer one. A
+change that breaks one needs `workflow.patched`, or a workflow of another name. Histories of
+released versions are never recorded again."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from uuid import uuid4
+
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.testing import WorkflowEnvironment
+
+from domain import devserver
+from domain.errors import Failed
+from domain.operation import StepKey
+from sim.memory import MemoryWorld
+from store import schema
+from store.engine import Database
+from store.sealing import Seal
+from store.secrets import Secrets
+from tests.conftest import BINARIES
+from tests.workflows.yard import Trouble, Yard, yard
+from workflows.survey import Survey
+from workflows.sweep import Sweep
+
+HOME = Path(__file__).parent
+
+Story = Callable[[Yard], Awaitable[None]]
+
+
+async def created(place: Yard, control_planes: int = 1) -> None:
+    await place.create(control_planes)
+
+
+async def created_and_deleted(place: Yard) -> None:
+    await place.create()
+    await place.delete()
+
+
+async def cancelled(place: Yard) -> None:
+    asked = await place.ask()
+    place.trouble.at, place.trouble.then = 12, partial(place.cancel, asked.id)
+    await place.carry_out(asked)
+
+
+async def taken_over(place: Yard) -> None:
+    asked = await place.ask()
+
+    async def delete() -> None:
+        await place.start((await place.ask_delete()).operation)
+
+    place.trouble.at, place.trouble.then = 12, delete
+    await place.carry_out(asked)
+    for each in await place.operations.page(size=10):
+        await place.finish(each.id)
+
+
+async def short_of_a_worker(place: Yard) -> None:
+    def fail(key: StepKey) -> Failed | None:
+        return Failed("recorded") if (key.verb, key.subject[0]) == ("kubeadm.join", "w") else None
+
+    place.trouble.fail = fail
+    await place.create()
+
+
+async def swept(place: Yard) -> None:
+    await place.ask()
+    for flow in (Sweep, Survey):
+        name = f"{flow.__name__.lower()}-{uuid4()}"
+        await place.client.execute_workflow(
+            flow.__name__, id=name, task_queue=f"{place.prefix}workflows"
+        )
+
+
+STORIES: dict[str, tuple[Story, MemoryWorld]] = {
+    "created": (created, MemoryWorld.of(12)),
+    "created-with-three-control-planes": (partial(created, control_planes=3), MemoryWorld.of(12)),
+    "created-after-a-sour-machine": (created, MemoryWorld.of(12, sour=1)),
+    "deleted": (created_and_deleted, MemoryWorld.of(12)),
+    "cancelled": (cancelled, MemoryWorld.of(12)),
+    "taken-over-by-a-delete": (taken_over, MemoryWorld.of(12)),
+    "degraded": (short_of_a_worker, MemoryWorld.of(12)),
+    "failed": (created, MemoryWorld.of(12, sour=12)),
+    "swept": (swept, MemoryWorld.of(12)),
+}
+
+
+async def main() -> None:
+    target = HOME / version("windlass")
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir()
+    async with await WorkflowEnvironment.start_local(
+        data_converter=pydantic_data_converter,
+        dev_server_existing_path=str(BINARIES / "temporal"),
+        dev_server_extra_args=devserver.FLAGS,
+    ) as environment:
+        for name, (story, world) in STORIES.items():
+            with tempfile.TemporaryDirectory() as folder:
+                await _record(environment.client, name, story, world, Path(folder), target)
+
+
+async def _record(
+    client: Client, name: str, story: Story, world: MemoryWorld, folder: Path, target: Path
+) -> None:
+    url = f"sqlite+aiosqlite:///{folder}/windlass.db"
+    await schema.upgrade(url)
+    database = Database(url)
+    vault = Secrets(database, Seal(AESGCM.generate_key(bit_length=256)))
+    prefix = f"{uuid4().hex[:8]}-"
+    try:
+        async with yard(client, database, vault, prefix, world=world, trouble=Trouble()) as place:
+            await story(place)
+        async for run in client.list_workflows(f"TaskQueue = '{prefix}workflows'"):
+            history = await client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()
+            path = target / f"{run.workflow_type}.{name}.json"
+            if path.exists():  # one child of a kind tells the story
+                continue
+            path.write_text(history.to_json())
+            print(f"{path.relative_to(HOME)}: {len(history.events)} events")
+    finally:
+        await database.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
