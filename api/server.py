@@ -13,8 +13,8 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from api.asking import Context
 from api.door import Door, Service
+from api.listening import bound
 from api.meters import Meters
-from domain.errors import Unavailable
 
 OPTIONS: dict[str, int] = {
     "grpc.keepalive_time_ms": 60_000,
@@ -57,6 +57,7 @@ class Server:
         if describes_itself:
             own += _reflection([service.name for service in [*services, *own]])
         self.services = [*services, *own]
+        self._shares_port = shares_port
         options = {**OPTIONS, "grpc.so_reuseport": int(shares_port)}
         self._server = grpc.aio.server(
             options=list(options.items()), maximum_concurrent_rpcs=CALLS_AT_ONCE
@@ -68,10 +69,11 @@ class Server:
     async def start(self, address: str) -> str:
         """Listen, and return the address with the port that port 0 turned into. Unavailable if
         somebody else listens there."""
-        try:
-            port = self._server.add_insecure_port(address)
-        except RuntimeError as error:
-            raise in_use(address, "WINDLASS_GRPC_ADDRESS") from error
+        if not self._shares_port:
+            bound(
+                address, "WINDLASS_GRPC_ADDRESS"
+            ).close()  # the library would not say what is wrong
+        port = self._server.add_insecure_port(address)
         await self._server.start()
         await self._health.serving()
         return f"{address.rpartition(':')[0]}:{port}"
@@ -106,16 +108,6 @@ class Health(health.aio.HealthServicer):
             statuses=statuses  # the stubs are older than the method
         )
         return reply
-
-
-def in_use(address: str, setting: str) -> Unavailable:
-    """What is wrong when an address cannot be listened on."""
-    return Unavailable(
-        f"cannot listen on {address}: it is in use, or not of this machine",
-        subject=address,
-        reason="ADDRESS_IN_USE",
-        do=f"stop what listens there, or set {setting} to another address",
-    )
 
 
 def _reflection(names: Sequence[str]) -> list[Service]:

@@ -1,7 +1,6 @@
 """The HTTP door for those who look after the process: is it alive, is it ready, what does it do."""
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -13,11 +12,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from api.listening import bound
 from api.meters import Meters
-from api.server import in_use
 
 CHECK_SECONDS = 2.0
-BACKLOG = 512
 
 
 class Check(NamedTuple):
@@ -47,7 +45,7 @@ class Web:
 
     async def start(self) -> str:
         """Listen, and return the address with the port that port 0 turned into."""
-        listening = _bound(self._address)
+        listening = bound(self._address, "WINDLASS_HTTP_ADDRESS")
         host, port = listening.getsockname()[:2]
         config = uvicorn.Config(
             self.app,
@@ -110,16 +108,3 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-def _bound(address: str) -> socket.socket:
-    """A listening socket. Unavailable if somebody else has the address."""
-    host, _, port = address.rpartition(":")
-    try:
-        return socket.create_server(
-            (host.strip("[]"), int(port)),
-            family=socket.AF_INET6 if ":" in host else socket.AF_INET,
-            backlog=BACKLOG,
-        )
-    except (OSError, ValueError) as error:
-        raise in_use(address, "WINDLASS_HTTP_ADDRESS") from error

@@ -87,6 +87,7 @@ def step(it: "operations_pb2.Step") -> Document:
         "attempts": it.attempts,
         "note": it.note,
         "undo": it.undo,
+        "turn": it.turn,
     }
 
 

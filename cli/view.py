@@ -62,16 +62,11 @@ class View:
             self._place(event.step)
 
     def _place(self, step: pb.Step) -> None:
-        """A step that is done on purpose a second time is planned twice under the same words: news
-        belong to the first of them that is not done."""
-        same = [index for index, known in enumerate(self.steps) if _key(known) == _key(step)]
-        undone = [index for index in same if self.steps[index].state != pb.DONE]
-        if undone:
-            self.steps[undone[0]] = step
-        elif same:
-            self.steps[same[-1]] = step
-        else:
-            self.steps.append(step)
+        for index, known in enumerate(self.steps):
+            if _key(known) == _key(step):
+                self.steps[index] = step
+                return
+        self.steps.append(step)
 
 
 def render(view: View, now: datetime, *, everything: bool = False) -> "RenderableType":
@@ -224,11 +219,12 @@ def _sentence(step: pb.Step) -> str:
 
 
 def _verb(step: pb.Step) -> str:
-    return f"undo {step.verb}" if step.undo else step.verb
+    verb = f"undo {step.verb}" if step.undo else step.verb
+    return f"{verb} #{step.turn}" if step.turn > 1 else verb
 
 
-def _key(step: pb.Step) -> tuple[bool, str, str]:
-    return step.undo, step.verb, step.subject
+def _key(step: pb.Step) -> tuple[bool, str, str, int]:
+    return step.undo, step.verb, step.subject, step.turn
 
 
 def _by_subject(steps: Iterable[pb.Step]) -> dict[str, list[pb.Step]]:

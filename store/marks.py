@@ -177,7 +177,8 @@ def _note_slot(mark: Mark, row: OperationRow, slots: dict[tuple[str, str], SlotR
 async def _note_cluster(session: AsyncSession, row: OperationRow, saying: str) -> None:
     """Say on the cluster how far its operation has come; never on one that is another's by now."""
     kind = row.kind.removesuffix("-cluster")
-    message = f"{kind}: {row.steps_done}/{row.steps} steps; {saying} (op {row.id})"
+    done = min(row.steps_done, row.steps)  # what was not foreseen has been done besides
+    message = f"{kind}: {done}/{row.steps} steps; {saying} (op {row.id})"
     await session.execute(
         update(ClusterRow)
         .where(ClusterRow.uid == row.cluster, ClusterRow.operation == row.id)

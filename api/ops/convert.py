@@ -175,6 +175,7 @@ def _step(step: Step) -> pb.Step:
         attempts=step.attempts,
         note=step.note,
         undo=step.key.undo,
+        turn=step.key.turn,
     )
 
 

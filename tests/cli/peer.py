@@ -292,7 +292,7 @@ def step(
     ended: float | None = None,
     **more: Any,
 ) -> ops.Step:
-    made = ops.Step(verb=verb, subject=subject, state=state, **more)
+    made = ops.Step(verb=verb, subject=subject, state=state, **{"turn": 1, **more})
     if began is not None:
         made.started.FromDatetime(at(began))
     if ended is not None:

@@ -85,13 +85,13 @@ def test_hearing_an_event_twice_changes_nothing() -> None:
 
 def test_a_step_planned_twice_is_done_twice() -> None:
     words = ("endpoints.ensure", "hello.windlass.test")
-    picture = view.View(operation("op-1"), [step(*words, ops.PENDING) for _ in range(2)])
-    event = ops.OperationEvent(number=1, step=step(*words, ops.DONE, 1, 2))
-    picture.hear(event)
+    turns = [step(*words, ops.PENDING, turn=turn) for turn in (1, 2)]
+    picture = view.View(operation("op-1"), turns)
+    picture.hear(ops.OperationEvent(number=1, step=step(*words, ops.DONE, 1, 2, turn=1)))
     assert [each.state for each in picture.steps] == [ops.DONE, ops.PENDING]
-    picture.hear(event)
-    picture.hear(event)
+    picture.hear(ops.OperationEvent(number=2, step=step(*words, ops.DONE, 2, 3, turn=2)))
     assert [each.state for each in picture.steps] == [ops.DONE, ops.DONE]
+    assert "endpoints.ensure #2" in drawn(picture)
 
 
 def test_hearing_anything_means_that_nothing_is_lost() -> None:

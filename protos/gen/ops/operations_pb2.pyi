@@ -197,6 +197,7 @@ class Step(_message.Message):
     ATTEMPTS_FIELD_NUMBER: _builtins.int
     NOTE_FIELD_NUMBER: _builtins.int
     UNDO_FIELD_NUMBER: _builtins.int
+    TURN_FIELD_NUMBER: _builtins.int
     verb: _builtins.str
     """What is done, such as "machines.deploy"."""
     subject: _builtins.str
@@ -208,6 +209,8 @@ class Step(_message.Message):
     """Why the last attempt failed, or what it waits for."""
     undo: _builtins.bool
     """True for a step that takes back an earlier one."""
+    turn: _builtins.int
+    """Counts from 1 when a step is taken again on purpose, as for another machine in the same slot."""
     @_builtins.property
     def started(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -223,10 +226,11 @@ class Step(_message.Message):
         attempts: _builtins.int = ...,
         note: _builtins.str = ...,
         undo: _builtins.bool = ...,
+        turn: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended", "started", b"started"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "ended", b"ended", "note", b"note", "started", b"started", "state", b"state", "subject", b"subject", "undo", b"undo", "verb", b"verb"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "ended", b"ended", "note", b"note", "started", b"started", "state", b"state", "subject", b"subject", "turn", b"turn", "undo", b"undo", "verb", b"verb"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -306,7 +310,9 @@ class Operation(_message.Message):
     def ended(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def eta(self) -> _duration_pb2.Duration:
-        """How long it will still take, learnt from earlier runs of the same steps. Unset: unknown or ended."""
+        """How long it will still take, learnt from earlier runs of the same steps.
+        Unset: unknown, or ended.
+        """
 
     @_builtins.property
     def failure(self) -> Global___Failure: ...
