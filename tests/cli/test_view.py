@@ -89,9 +89,10 @@ def test_a_step_planned_twice_is_done_twice() -> None:
     picture = view.View(operation("op-1"), turns)
     picture.hear(ops.OperationEvent(number=1, step=step(*words, ops.DONE, 1, 2, turn=1)))
     assert [each.state for each in picture.steps] == [ops.DONE, ops.PENDING]
-    picture.hear(ops.OperationEvent(number=2, step=step(*words, ops.DONE, 2, 3, turn=2)))
+    again = ops.OperationEvent(number=2, step=step(*words, ops.DONE, 2, 3, turn=2))
+    picture.hear(again)
     assert [each.state for each in picture.steps] == [ops.DONE, ops.DONE]
-    assert "endpoints.ensure #2" in drawn(picture)
+    assert "endpoints.ensure #2" in view.line(again)
 
 
 def test_hearing_anything_means_that_nothing_is_lost() -> None:
