@@ -180,7 +180,8 @@ def _refused(method: _Method, error: Exception, *, overdue: bool) -> status_pb2.
     if overdue and isinstance(error, TimeoutError):
         error = _overdue(method.name, method.seconds) if method.seconds else _stopping()
     if isinstance(error, DomainError):
-        say = log.warning if isinstance(error, Unavailable) else log.debug
+        away = isinstance(error, Unavailable) and not overdue
+        say = log.warning if away else log.debug
         say("refused", kind=error.kind, reason=error.reason, error=error.message)
         return packed(error)
     log.error("internal error", exc_info=error)

@@ -70,9 +70,10 @@ class Server:
         """Listen, and return the address with the port that port 0 turned into. Unavailable if
         somebody else listens there."""
         if not self._shares_port:
-            bound(
+            trial = bound(
                 address, "WINDLASS_GRPC_ADDRESS"
-            ).close()  # the library would not say what is wrong
+            )  # the library says less of what is wrong
+            trial.close()
         port = self._server.add_insecure_port(address)
         await self._server.start()
         await self._health.serving()

@@ -46,6 +46,8 @@ class Sweep:
 
     async def launch_overdue(self, overdue_seconds: float = OVERDUE_SECONDS) -> None:
         """One round: launch what has been waiting for too long."""
-        for operation in await self._operations.unlaunched(overdue_seconds):
-            log.info("launched late", operation=operation.id, kind=operation.kind)
+        overdue = await self._operations.unlaunched(overdue_seconds)
+        if overdue:
+            log.info("launching late", operations=len(overdue), oldest=overdue[0].id)
+        for operation in overdue:
             self._launch.soon(operation)

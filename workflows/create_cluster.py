@@ -134,6 +134,7 @@ class CreateCluster:
                         raise
                     why = understood(error).message
                     await self._give_back(plan, machine, turn)
+                    self._unwind.forget(machine)  # soon it is a host of somebody else's
                 else:
                     return machine
             self._let_down.append(machine.system_id)
@@ -144,7 +145,8 @@ class CreateCluster:
         )
 
     async def _give_back(self, plan: ClusterPlan, machine: Machine, turn: int) -> None:
-        """Take a machine that did not become a node out of the cluster, as far as it got in."""
+        """Take a machine that did not become a node out of the cluster, as far as it got in. The
+        first release of a slot is the unwind's: no two steps of an operation share a key."""
         if self._working:
             if machine.slot.role is Role.CONTROL_PLANE:
                 leaving = Joining(machine=machine, through=self._working[0], endpoint=plan.endpoint)
@@ -152,7 +154,7 @@ class CreateCluster:
             node = self._node(plan, machine.slot, self._working)
             await self._courteously(undo(Kubernetes.delete_node, node, COURTESY, turn=turn))
         await self._courteously(undo(Kubeadm.reset, machine, COURTESY, turn=turn))
-        await undo(Machines.release, machine.slot, STUBBORN, turn=turn)
+        await undo(Machines.release, machine.slot, STUBBORN, turn=turn + 1)
 
     async def _courteously(self, step: Awaitable[None]) -> None:
         try:
@@ -168,7 +170,7 @@ class CreateCluster:
         except FailureError as error:
             if pushed_aside(error):
                 raise
-            await undo(Machines.release, slot, STUBBORN, turn=MACHINES_PER_SLOT + 1)
+            await undo(Machines.release, slot, STUBBORN, turn=MACHINES_PER_SLOT + 2)
             self._lost.append(f"{slot.name} ({understood(error).message})")
 
     async def _point(self, plan: ClusterPlan, machines: list[Machine]) -> None:

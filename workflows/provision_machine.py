@@ -47,6 +47,6 @@ class ProvisionMachine:
         except ActivityError as error:
             if pushed_aside(error):
                 raise
-            await undo(Machines.release, wanted.slot, STUBBORN, turn=turn)
+            await undo(Machines.release, wanted.slot, STUBBORN, turn=turn + 1)
             return Delivery(machine=machine, disappointment=understood(error).message)
         return Delivery(machine=machine)

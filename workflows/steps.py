@@ -65,11 +65,16 @@ async def child(
 
 
 async def _unless_stopped(work: Coroutine[Any, Any, Answer]) -> Answer:
-    """Wait for it; being called off is one and the same exception, however it came to us."""
+    """Do it, unless we were told to stop before. Being told meanwhile is one and the same
+    exception, however it came to us: a hand whose worker is dead hears of no cancel and times out,
+    which is no fault of its machine."""
+    if told_to_stop():
+        work.close()
+        raise asyncio.CancelledError
     try:
         answer = await work
     except (ActivityError, ChildWorkflowError) as error:
-        if is_cancelled_exception(error):
+        if told_to_stop() or is_cancelled_exception(error):
             raise asyncio.CancelledError from error
         raise
     if told_to_stop():

@@ -1,6 +1,7 @@
 """Kubeconfigs as they are given out: named after their cluster, and leading to where it is."""
 
 from collections.abc import Sequence
+from time import monotonic
 from typing import Any
 
 import yaml
@@ -17,6 +18,12 @@ from store.secrets import Secrets
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
+FRESH_SECONDS = 1.0
+"""How long one that was made is given to others who ask: they tend to ask in crowds."""
+
+FRESH = 100
+"""So many are kept in memory. Each is a credential, and a few kilobytes."""
+
 STANDING = {SlotPhase.HEALTHY: 0, SlotPhase.JOINED: 1}
 """Which control-plane node to lead to, where the endpoint's name cannot be asked for."""
 
@@ -28,11 +35,17 @@ class Kubeconfigs:
         self._api_port = api_port
         self._resolve = resolve
         self._gather = Gather[Cluster, str](self._made)
+        self._fresh: dict[str, tuple[float, str]] = {}
 
     async def of(self, cluster: Cluster) -> str:
-        """The cluster's kubeconfig, empty until its API has answered. The vault is opened only
-        for one that may be given out, and once for all who ask for it at the same time."""
-        return await self._gather.ask(cluster) if cluster.published else ""
+        """The cluster's kubeconfig, empty unless it may be given out. Its content may be a second
+        old; whether it may be given out is as fresh as `cluster`."""
+        if not cluster.published:
+            return ""
+        until, made = self._fresh.get(cluster.uid, (0.0, ""))
+        if until < monotonic():
+            made = await self._gather.ask(cluster)
+        return made
 
     async def _made(self, clusters: Sequence[Cluster]) -> Sequence[str | Exception]:
         made: dict[Cluster, str | Exception] = {}
@@ -49,7 +62,12 @@ class Kubeconfigs:
         host = await self._host(cluster)
         server = f"https://{f'[{host}]' if ':' in host else host}:{self._api_port}"
         document = rewritten(yaml.load(kept, LOADER), cluster=cluster.name, server=server)  # noqa: S506 (a safe one)
-        return str(yaml.dump(document, Dumper=DUMPER, sort_keys=False))
+        made = str(yaml.dump(document, Dumper=DUMPER, sort_keys=False))
+        self._fresh.pop(cluster.uid, None)
+        self._fresh[cluster.uid] = (monotonic() + FRESH_SECONDS, made)
+        if len(self._fresh) > FRESH:
+            del self._fresh[next(iter(self._fresh))]
+        return made
 
     async def _host(self, cluster: Cluster) -> str:
         """The endpoint's name, or the address of a control-plane node that works."""

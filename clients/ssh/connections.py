@@ -55,7 +55,9 @@ class _Held:
 
 
 class Connections:
-    """One connection per host, shared by who needs it at the same time and kept for a moment."""
+    """One connection per host and slot, shared by who needs it at the same time and kept for a
+    moment. Never across slots: a step that comes late, for a machine that fills another slot by
+    now, must not get in with that one's key."""
 
     def __init__(self, vault: Vault, *, port: int, user: str, connect_seconds: float) -> None:
         self._vault = vault
@@ -117,7 +119,7 @@ class Connections:
 
     @asynccontextmanager
     async def _use(self, machine: Machine) -> AsyncIterator[asyncssh.SSHClientConnection]:
-        where = f"{machine.system_id} {machine.address}"
+        where = f"{host_key(machine)} {machine.address}"
         async with self._connecting[where]:
             held = self._held.get(where)
             if held is None or held.connection.is_closed():

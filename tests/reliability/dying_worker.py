@@ -13,7 +13,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +109,7 @@ def main() -> int:
         books: Iterable[object],
         interceptors: Sequence[Interceptor],
         how: Serving,
-    ) -> Mapping[str, Worker]:
+    ) -> dict[str, Worker]:
         return serving.crew(client, hands, books, [outside, *interceptors, inside], how)
 
     worker.crew = crew  # type: ignore[attr-defined]

@@ -1,0 +1,91 @@
+"""From a folder with nothing in it to a cluster that kubectl talks to, as a newcomer does it."""
+
+import json
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.site import Place
+
+KUBECTL = str(Path(sys.executable).with_name("kubectl"))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.mark.timeout(150)
+def test_one_command_brings_up_a_cluster_that_kubectl_can_use(place: Place) -> None:
+    with place.up() as site:
+        site.until("^up\\. Ctrl-C")
+        assert "3 nodes Ready" in site.said
+        for name in ("gRPC", "HTTP", "Temporal UI", "MAAS"):
+            assert name in site.said
+
+        (place.home / ".kube").mkdir()
+        (place.home / ".kube" / "config").write_text("apiVersion: v1\nkind: Config\n")
+        merged = place.run("cluster", "kubeconfig", "hello", "--merge", "--use")
+        assert merged.returncode == 0, merged.stderr
+        nodes = place.other(KUBECTL, "get", "nodes")
+        assert nodes.returncode == 0, nodes.stderr
+        assert nodes.stdout.count(" Ready ") == 3
+        assert "control-plane" in nodes.stdout
+        assert list((place.home / ".kube").glob("*backup*")), "no backup of what was there"
+
+        second = place.run("up")
+        assert second.returncode == 1
+        assert second.stderr.startswith("error: windlass is up already in this folder")
+        assert "do:" in second.stderr
+
+        doctor = place.run("doctor", "-o", "json")
+        assert json.loads(doctor.stdout)["ok"], doctor.stdout
+
+        site.process.send_signal(signal.SIGINT)
+        site.rest()
+        assert site.process.wait() == 0
+
+    with place.up() as again:
+        again.until("^up\\. Ctrl-C")
+        assert "hello is here already: RUNNING" in again.said
+        nodes = place.other(KUBECTL, "get", "nodes")
+        assert nodes.stdout.count(" Ready ") == 3, nodes.stderr
+        deleted = place.run("cluster", "delete", "hello", "--yes", "--wait")
+        assert deleted.returncode == 0, deleted.stderr
+        gone = place.run("cluster", "get", "hello")
+        assert gone.returncode == 4
+        assert "CLUSTER_NOT_FOUND" in gone.stderr
+
+
+def test_a_port_that_is_taken_is_named_with_the_setting_that_moves_it(place: Place) -> None:
+    with socket.socket() as taken:
+        host, port = place.env["WINDLASS_GRPC_ADDRESS"].split(":")
+        taken.bind((host, int(port)))
+        taken.listen()
+        refused = place.run("up")
+    assert refused.returncode == 1
+    assert f"api cannot listen on {host}:{port}" in refused.stderr
+    assert "WINDLASS_GRPC_ADDRESS" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_named(place: Place) -> None:
+    (place.folder / "file").write_text("not a folder")
+    refused = place.run("up", WINDLASS_STATE="file/state")
+    assert refused.returncode == 1
+    assert "cannot be written" in refused.stderr
+    assert "WINDLASS_STATE" in refused.stderr
+
+
+def test_a_missing_program_is_named_with_what_installs_it(place: Place, tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (bare / "python").symlink_to(sys.executable)
+    program = "import sys; sys.executable = sys.argv.pop(); from cli.__main__ import main; main()"
+    refused = place.other(sys.executable, "-c", program, "up", str(bare / "python"), PATH=str(bare))
+    assert refused.returncode == 1
+    assert "the program temporal is missing" in refused.stderr
+    assert "make .venv" in refused.stderr
