@@ -47,6 +47,7 @@ class Kaas(Part):
     workers_at_once: int = Field(8, description="workers of one cluster that are built at once")
     control_planes: tuple[int, ...] = Field((1, 3, 5), description="control-plane sizes allowed")
     machines_per_pool: int = Field(500, description="the most machines one pool may ask for")
+    machines_per_cluster: int = Field(1000, description="the most machines one cluster may have")
 
 
 class Maas(Part):

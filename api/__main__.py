@@ -93,7 +93,9 @@ class Api:
         vault = Secrets(self._database, Seal.from_file(self._settings.key_file))
         clusters = Clusters(self._database, vault)
         limits = Limits(
-            control_planes=kaas.control_planes, machines_per_pool=kaas.machines_per_pool
+            control_planes=kaas.control_planes,
+            machines_per_pool=kaas.machines_per_pool,
+            machines=kaas.machines_per_cluster,
         )
         building = Building(domain=kaas.domain, workers_at_once=kaas.workers_at_once)
         offer = Offer(RELEASES, limits, building)

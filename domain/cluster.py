@@ -73,6 +73,8 @@ class Limits(Frozen):
 
     control_planes: tuple[int, ...] = (1, 3, 5)
     machines_per_pool: int = 500
+    machines: int = 1000
+    """Of one cluster, its control plane included."""
     pools: int = 50
     labels: int = 64
 
@@ -126,7 +128,7 @@ def check(order: ClusterOrder, catalogue: Catalogue, limits: Limits) -> Release:
         release = catalogue.choose(order.version)
     except DomainError as error:
         wrong.append(Violation(field="k8s_version", description=error.message))
-    wrong += _check_pools(order.pools, limits)
+    wrong += [*_check_pools(order.pools, limits), *_check_size(order, limits)]
     if wrong or release is None:
         first = wrong[0]
         raise Invalid(f"{first.field}: {first.description}", subject=order.name, violations=wrong)
@@ -164,6 +166,13 @@ def _check_pools(pools: tuple[PoolOrder, ...], limits: Limits) -> Iterable[Viola
                 description=f"{pool.name!r} is asked for twice",
             )
         seen.add(pool.name)
+
+
+def _check_size(order: ClusterOrder, limits: Limits) -> Iterable[Violation]:
+    machines = order.control_plane.count + sum(max(pool.count, 0) for pool in order.pools)
+    if machines > limits.machines:
+        description = f"{machines} machines in one cluster, at most {limits.machines}"
+        yield Violation(field="worker_node_pools", description=description)
 
 
 def check_pool(field: str, pool: PoolOrder, limits: Limits) -> Iterable[Violation]:

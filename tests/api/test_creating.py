@@ -59,6 +59,10 @@ BAD: dict[str, tuple[pb.CreateClusterMsg, str]] = {
     "a pool twice": (wanted(worker_node_pools=[pool(), pool()]), "worker_node_pools[1].name"),
     "a negative pool": (wanted(worker_node_pools=[pool(count=-1)]), "worker_node_pools[0].count"),
     "a pool too large": (wanted(worker_node_pools=[pool(count=501)]), "worker_node_pools[0].count"),
+    "too many machines in all": (
+        wanted(worker_node_pools=[pool(f"p{number}", count=500) for number in range(3)]),
+        "worker_node_pools",
+    ),
     "51 pools": (
         wanted(worker_node_pools=[pool(f"p{number}") for number in range(51)]),
         "worker_node_pools",

@@ -127,6 +127,13 @@ def test_no_two_pools_share_a_name() -> None:
     assert wrong == {"worker_node_pools[2].name": "'a' is asked for twice"}
 
 
+def test_a_cluster_has_only_so_many_machines_its_control_plane_included() -> None:
+    order = _order(pools=(_pool("a", 2), _pool("b", 2)))
+    assert check(order, CATALOGUE, Limits(machines=7))
+    wrong = _wrong(order, Limits(machines=6))
+    assert wrong == {"worker_node_pools": "7 machines in one cluster, at most 6"}
+
+
 def test_there_are_only_so_many_pools_and_the_rest_is_not_looked_at() -> None:
     limits = Limits(pools=2)
     wrong = _wrong(_order(pools=(_pool("a"), _pool("b"), _pool("!"))), limits)

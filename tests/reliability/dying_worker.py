@@ -30,8 +30,8 @@ from temporalio.worker import (
 
 import worker
 from domain.operation import Reached, StepKey
-from workflows import serving
 from workflows.serving import Serving
+from workflows.serving import crew as ordinary
 
 ID_LENGTH = 36
 BEAT_SECONDS = 1.0
@@ -108,9 +108,9 @@ def main() -> int:
         hands: Iterable[object],
         books: Iterable[object],
         interceptors: Sequence[Interceptor],
-        how: Serving,
+        serving: Serving,
     ) -> dict[str, Worker]:
-        return serving.crew(client, hands, books, [outside, *interceptors, inside], how)
+        return ordinary(client, hands, books, [outside, *interceptors, inside], serving)
 
     worker.crew = crew  # type: ignore[attr-defined]
     return worker.main([])
