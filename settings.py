@@ -50,6 +50,10 @@ class Kaas(Part):
     machines_per_cluster: int = Field(1000, description="the most machines one cluster may have")
 
 
+class MissingKeyError(Exception):
+    """There is no API key for MAAS to be found."""
+
+
 class Maas(Part):
     url: str = Field("http://127.0.0.1:5240/MAAS/", description="the MAAS region")
     api_key: SecretStr = Field(SecretStr(""), description="consumer:token:secret")
@@ -63,8 +67,11 @@ class Maas(Part):
         if self.api_key.get_secret_value():
             return self.api_key.get_secret_value()
         if self.api_key_file is None:
-            raise ValueError("neither maas.api_key nor maas.api_key_file is set")
-        return self.api_key_file.read_text().strip()
+            raise MissingKeyError("neither maas.api_key nor maas.api_key_file is set")
+        try:
+            return self.api_key_file.read_text().strip()
+        except OSError as error:
+            raise MissingKeyError(f"{self.api_key_file} cannot be read: {error}") from error
 
 
 class Pace(Part):

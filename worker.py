@@ -12,10 +12,13 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
+from typing import Protocol, TypeVar
 
 import structlog
 import uvloop
+from pydantic import ValidationError
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
@@ -32,7 +35,8 @@ from activities.verbs import BOOKS_QUEUE
 from clients.kubernetes import KubernetesApi
 from clients.maas import Maas, MaasEndpoints, MaasMachines
 from clients.ssh import SshNodes
-from settings import Settings, start_log
+from domain.errors import DomainError, Unavailable
+from settings import MissingKeyError, Settings, start_log
 from store.clusters import Clusters
 from store.engine import Database
 from store.journal import Journal
@@ -50,18 +54,28 @@ CONNECT_SECONDS = 60.0
 log = structlog.get_logger()
 
 
+class Closes(Protocol):
+    """A client that holds connections."""
+
+    async def close(self) -> None: ...
+
+
+Held = TypeVar("Held", bound=Closes)
+
+
 class Crew:
     """Everything one worker process is made of."""
 
     def __init__(self, settings: Settings, database: Database) -> None:
         self._settings = settings
-        self._vault = Secrets(database, Seal.from_file(settings.key_file))
+        self.vault = Secrets(database, Seal.from_file(settings.key_file))
         self.operations = Operations(database)
-        self.clusters = Clusters(database, self._vault)
+        self.clusters = Clusters(database, self.vault)
         self.stocks = Stocks(database)
         self.journal = Journal(database, Tail(database))
         self.marks = Marks(database)
         self._maas: Maas | None = None
+        self._clients: list[Closes] = []
 
     def hands(self, queues: Sequence[str]) -> list[object]:
         """The capabilities for these queues; only what is asked for is built."""
@@ -69,9 +83,7 @@ class Crew:
             "machines": lambda: Machines(MaasMachines(self._region())),
             "endpoints": lambda: Endpoints(MaasEndpoints(self._region())),
             "kubeadm": self._kubeadm,
-            "kubernetes": lambda: Kubernetes(
-                KubernetesApi(self._vault, resolve=self._settings.kaas.resolve)
-            ),
+            "kubernetes": self._kubernetes,
         }
         return [build() for queue, build in builders.items() if queue in queues]
 
@@ -82,18 +94,28 @@ class Crew:
         ]
 
     async def close(self) -> None:
-        if self._maas is not None:
-            await self._maas.close()
+        """Let go of every connection that was made."""
+        for client in self._clients:
+            await client.close()
 
     def _region(self) -> Maas:
         if self._maas is None:
             maas = self._settings.maas
-            self._maas = Maas(maas.url, maas.key(), at_once=maas.at_once)
+            self._maas = self._kept(Maas(maas.url, maas.key(), at_once=maas.at_once))
         return self._maas
 
     def _kubeadm(self) -> Kubeadm:
         kaas = self._settings.kaas
-        return Kubeadm(SshNodes(self._vault, port=kaas.ssh_port, api_port=kaas.api_port))
+        nodes = SshNodes(self.vault, port=kaas.ssh_port, api_port=kaas.api_port)
+        return Kubeadm(self._kept(nodes))
+
+    def _kubernetes(self) -> Kubernetes:
+        api = KubernetesApi(self.vault, resolve=self._settings.kaas.resolve)
+        return Kubernetes(self._kept(api))
+
+    def _kept(self, client: Held) -> Held:
+        self._clients.append(client)
+        return client
 
 
 QUEUES = ("machines", "endpoints", "kubeadm", "kubernetes", BOOKS_QUEUE)
@@ -115,7 +137,11 @@ async def connect(settings: Settings) -> Client:
             )
         except RuntimeError as error:
             if asyncio.get_running_loop().time() > deadline:
-                raise
+                raise Unavailable(
+                    f"Temporal at {settings.temporal.address} did not answer for "
+                    f"{CONNECT_SECONDS:g} s: {error}",
+                    do="start it, or set WINDLASS_TEMPORAL__ADDRESS",
+                ) from error
             log.warning("temporal does not answer yet", error=str(error))
             await asyncio.sleep(1)
 
@@ -127,6 +153,8 @@ async def serve(settings: Settings, queues: Sequence[str]) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     database = Database(settings.database, connections=settings.database_connections)
     crewing = Crew(settings, database)
+    with suppress(Unavailable):  # a database that is away is waited for, a wrong key is not
+        await crewing.vault.verify()
     client = await connect(settings)
     serving = Serving(
         slots=settings.worker.slots,
@@ -167,12 +195,24 @@ def main(arguments: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return 2
-    settings = Settings()
-    start_log(settings)
-    # The logbook tells how every step went; Temporal would tell it again, with a traceback.
-    logging.getLogger("temporalio.activity").setLevel(logging.CRITICAL)
-    uvloop.run(serve(settings, arguments or QUEUES))
+    try:
+        settings = Settings()
+        start_log(settings)
+        # The logbook tells how every step went; Temporal would tell it again, with a traceback.
+        logging.getLogger("temporalio.activity").setLevel(logging.CRITICAL)
+        uvloop.run(serve(settings, arguments or QUEUES))
+    except ValidationError as error:
+        return _refused(f"the settings are wrong: {error}", "windlass config show --origin")
+    except MissingKeyError as error:
+        return _refused(str(error), "set WINDLASS_MAAS__API_KEY or WINDLASS_MAAS__API_KEY_FILE")
+    except DomainError as error:
+        return _refused(error.message, error.do)
     return 0
+
+
+def _refused(message: str, do: str) -> int:
+    print(f"error: {message}\n  do: {do}", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":

@@ -52,13 +52,14 @@ class Api:
         self._settings = settings
         self._database = Database(settings.database, connections=settings.database_connections)
         self._tail = Tail(self._database)
+        self._vault = Secrets(self._database, Seal.from_file(settings.key_file))
         self._operations = store.Operations(self._database)
         queue = settings.temporal.queue_prefix + QUEUE
         self._launch = Launch(temporal, CATALOGUE, queue)
-        window = settings.request_id_window
-        self._sweep = Sweep(self._operations, self._launch, window=window)
-        self._sweeping: asyncio.Task[None] | None = None
         meters = Meters()
+        window = settings.request_id_window
+        self._sweep = Sweep(self._operations, self._launch, meters, window=window)
+        self._sweeping: asyncio.Task[None] | None = None
         services = [self._clusters(built), *self._changes()]
         self._server = Server(services, meters, describes_itself=settings.reflection)
         self._web = Web(settings.http_address, self._checks(), meters)
@@ -90,8 +91,7 @@ class Api:
 
     def _clusters(self, built: build.Build) -> Service:
         kaas = self._settings.kaas
-        vault = Secrets(self._database, Seal.from_file(self._settings.key_file))
-        clusters = Clusters(self._database, vault)
+        clusters = Clusters(self._database, self._vault)
         limits = Limits(
             control_planes=kaas.control_planes,
             machines_per_pool=kaas.machines_per_pool,
@@ -99,7 +99,9 @@ class Api:
         )
         building = Building(domain=kaas.domain, workers_at_once=kaas.workers_at_once)
         offer = Offer(RELEASES, limits, building)
-        kubeconfigs = Kubeconfigs(vault, clusters, api_port=kaas.api_port, resolve=kaas.resolve)
+        kubeconfigs = Kubeconfigs(
+            self._vault, clusters, api_port=kaas.api_port, resolve=kaas.resolve
+        )
         servicer = Cluster(clusters, kubeconfigs, self._launch, offer, built)
         return Service(kaas_pb2.DESCRIPTOR.services_by_name["Cluster"], servicer)
 

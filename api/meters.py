@@ -6,12 +6,16 @@ import grpc
 from prometheus_client import (
     CollectorRegistry,
     Counter,
+    Gauge,
     GCCollector,
     Histogram,
     PlatformCollector,
     ProcessCollector,
     generate_latest,
 )
+
+from domain.operation import Kind
+from store.operations import Backlog
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
@@ -37,6 +41,24 @@ class Meters:
             buckets=SECONDS,
             registry=self._registry,
         )
+
+        self._oldest = Gauge(
+            "windlass_operations_oldest_requested_seconds",
+            "How long what was accepted first and has not started has been waiting.",
+            registry=self._registry,
+        )
+        self._waiting = Gauge(
+            "windlass_operations_waiting",
+            "Operations that have been waiting for something over several attempts.",
+            ("kind",),
+            registry=self._registry,
+        )
+
+    def stands_still(self, backlog: Backlog) -> None:
+        """Show what was last seen to stand still."""
+        self._oldest.set(backlog.oldest_requested_seconds)
+        for kind in Kind:
+            self._waiting.labels(kind).set(backlog.waiting.get(kind, 0))
 
     def method(self, name: str) -> Callable[[grpc.StatusCode, float], None]:
         """What counts the calls of one method: its code and how long it took."""

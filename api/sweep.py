@@ -10,6 +10,7 @@ from datetime import timedelta
 import structlog
 
 from api.launch import Launch
+from api.meters import Meters
 from domain.errors import DomainError
 from store.operations import Operations
 
@@ -23,8 +24,11 @@ log = structlog.get_logger()
 
 
 class Sweep:
-    def __init__(self, operations: Operations, launch: Launch, *, window: timedelta) -> None:
+    def __init__(
+        self, operations: Operations, launch: Launch, meters: Meters, *, window: timedelta
+    ) -> None:
         self._operations = operations
+        self._meters = meters
         self._launch = launch
         self._window = window
 
@@ -36,6 +40,7 @@ class Sweep:
             await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311 (jitter)
             try:
                 await self.launch_overdue()
+                self._meters.stands_still(await self._operations.backlog())
                 if loop.time() >= forget_at:
                     await self._operations.forget_answers(self._window)
                     forget_at = loop.time() + FORGET_SECONDS

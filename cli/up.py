@@ -71,10 +71,19 @@ async def _whole(
     for part in parts:
         await site.start(part)
         out.print(f"{monotonic() - began:5.1f} s  {part.name} is up{_where(part)}")
-    if cluster:
-        await _first_cluster(call, out)
-    out.print(_summary(settings, cluster=cluster))
-    complaint = await site.ended()
+    ended = asyncio.create_task(site.ended())
+    try:
+        if cluster:
+            first = asyncio.create_task(_first_cluster(call, out))
+            await asyncio.wait([first, ended], return_when=asyncio.FIRST_COMPLETED)
+            first.cancel()  # if a part has ended, nobody carries it on
+            if not ended.done():
+                await first
+        if not ended.done():
+            out.print(_summary(settings, cluster=cluster))
+        complaint = await ended
+    finally:
+        ended.cancel()
     complain(call.page, complaint)
     return complaint.code
 
@@ -105,7 +114,7 @@ async def _first_cluster(call: Call, out: "Console") -> None:
     else:
         status = pb.ClusterStatus.Name(there.cluster.status)
         out.print(f"\ncluster {FIRST} is here already: {status}")
-        if there.cluster.status not in (pb.PROVISIONING, pb.STOPPING, pb.RECONCILING):
+        if there.cluster.status not in (pb.PROVISIONING, pb.RECONCILING):
             return
         latest = ListOperationsRequest(page_size=1, subject=f"cluster/{FIRST}")
         listed = await call.ask(OperationsStub(call.channel).List, latest)

@@ -17,8 +17,6 @@ FLAGS: tuple[str, ...] = (
     # One partition halves the 99th percentile and keeps priorities strict.
     *("--dynamic-config-value", "matching.numTaskqueueReadPartitions=1"),
     *("--dynamic-config-value", "matching.numTaskqueueWritePartitions=1"),
-    # What an undo waits for, to be searched by.
-    *("--search-attribute", "WindlassWaiting=Keyword"),
 )
 
 

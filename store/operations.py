@@ -6,11 +6,12 @@ refused: whoever still writes for it is a leftover of a crash."""
 from collections.abc import Sequence
 from datetime import timedelta
 
-from sqlalchemy import ColumnElement, and_, delete, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, and_, delete, func, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.cluster import ClusterPlan, Phase
 from domain.errors import Conflict, Failure, Invalid, NotFound
+from domain.frozen import Frozen
 from domain.operation import (
     ACTIVE,
     Ask,
@@ -140,6 +141,15 @@ def _unknown(operation: str) -> NotFound:
         subject=operation,
         do="windlass op list shows the operations there are",
     )
+
+
+class Backlog(Frozen):
+    """How much stands still."""
+
+    oldest_requested_seconds: float
+    """How long what was accepted first and has not started has been waiting."""
+    waiting: dict[str, int]
+    """Operations that wait for something over several attempts, by kind."""
 
 
 class Operations(Store):
@@ -302,6 +312,20 @@ class Operations(Store):
             OperationRow.created < now() - timedelta(seconds=older_than_seconds),
         )
         return await self._some(session, waiting, limit)
+
+    @reading
+    async def backlog(self, session: AsyncSession) -> Backlog:
+        """What an operator wants to be woken for."""
+        oldest = await session.scalar(
+            select(func.min(OperationRow.created)).where(OperationRow.stage == Stage.REQUESTED)
+        )
+        waiting = await session.execute(
+            select(OperationRow.kind, func.count())
+            .where(OperationRow.ended.is_(None), OperationRow.waiting_on != "")
+            .group_by(OperationRow.kind)
+        )
+        age = (now() - oldest).total_seconds() if oldest else 0.0
+        return Backlog(oldest_requested_seconds=max(age, 0.0), waiting=dict(waiting.tuples().all()))
 
     @reading
     async def called_off(self, session: AsyncSession, limit: int = 100) -> list[Operation]:

@@ -1,6 +1,6 @@
 """Secrets at rest. They are asked for by reference, and only clients ask."""
 
-from sqlalchemy import delete
+from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.errors import NotFound
@@ -36,6 +36,14 @@ class Secrets(Store):
         if row is None:
             raise NotFound(f"there is no secret {reference}", subject=reference)
         return self._seal.open(reference, row.sealed)
+
+    @reading
+    async def verify(self, session: AsyncSession) -> None:
+        """Refuse to go on with a key that does not open what lies here, before anything is sealed
+        with it: a lost key file must not be replaced by a new one unnoticed."""
+        row = await session.scalar(select(SecretRow).limit(1))
+        if row is not None:
+            self._seal.open(row.reference, row.sealed)
 
     @transaction
     async def shred(self, session: AsyncSession, prefix: str) -> None:

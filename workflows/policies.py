@@ -1,8 +1,8 @@
 """Waiting has names: a workflow picks a word, the numbers are here.
 
-Schedule-to-start is nowhere limited: while no worker serves a queue, work waits, and a worker that
-comes back finds it. Every hand waits out its cancellation, so that an undo never races what it
-undoes."""
+What must succeed is limited in attempts and not in time: while no worker serves a queue nothing is
+attempted, and a worker that comes back finds its work waiting. Every hand waits out its
+cancellation, so that an undo never races what it undoes."""
 
 from datetime import timedelta
 
@@ -15,11 +15,12 @@ _SOON = RetryPolicy(
     initial_interval=timedelta(seconds=1),
     backoff_coefficient=2,
     maximum_interval=timedelta(minutes=1),
+    maximum_attempts=30,
 )
+"""Half an hour of a system that is down, and then it is time to say so."""
 
 BRIEF = ActivityConfig(
     start_to_close_timeout=timedelta(seconds=90),
-    schedule_to_close_timeout=timedelta(minutes=30),
     heartbeat_timeout=HEARTBEAT,
     retry_policy=_SOON,
     cancellation_type=_WAIT,
@@ -28,20 +29,19 @@ BRIEF = ActivityConfig(
 
 QUEUEING = ActivityConfig(
     start_to_close_timeout=timedelta(seconds=90),
-    schedule_to_close_timeout=timedelta(hours=2),
     heartbeat_timeout=HEARTBEAT,
     retry_policy=RetryPolicy(
         initial_interval=timedelta(seconds=1),
         backoff_coefficient=2,
         maximum_interval=timedelta(seconds=30),
+        maximum_attempts=240,
     ),
     cancellation_type=_WAIT,
 )
-"""For a machine that somebody else has now."""
+"""Two hours for a machine that somebody else has now."""
 
 PATIENT = ActivityConfig(
     start_to_close_timeout=timedelta(minutes=45),
-    schedule_to_close_timeout=timedelta(hours=2),
     heartbeat_timeout=HEARTBEAT,
     retry_policy=_SOON,
     cancellation_type=_WAIT,

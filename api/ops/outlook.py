@@ -78,7 +78,8 @@ class Outlook:
         so_far = progress(legs, seen, await self._usually(), now)
         percent = 100 if operation.stage is Stage.SUCCEEDED else so_far.percent
         undoing = operation.stage not in ACTIVE or operation.cancel_requested
-        standing = Standing(operation, percent, None if undoing else so_far.eta)
+        unknown = undoing or operation.waiting_on  # nobody knows for how long
+        standing = Standing(operation, percent, None if unknown else so_far.eta)
         _keep(self._last, operation.id, standing, STANDINGS)
         return standing._replace(steps=told(legs, seen))
 

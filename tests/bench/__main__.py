@@ -3,7 +3,6 @@
 Everything is measured in processes that the bench starts and stops itself, on state of its own."""
 
 import argparse
-import asyncio
 import json
 import os
 import platform

@@ -41,6 +41,7 @@ names = (f"bench-{number}" for number in count())
 class Run:
     """One cluster made."""
 
+    id: str
     seconds: float
     history: History
     cpu: dict[str, float]
@@ -62,7 +63,7 @@ class Ours:
         workflow_id = f"op-{dict(await call.trailing_metadata())['windlass-operation']}"
         await ended(self._client, workflow_id)
         seconds = perf_counter() - began
-        return Run(seconds, await history(self._client, workflow_id), self._place.cpu(since=cpu))
+        return Run(workflow_id, seconds, await history(self._client, workflow_id), self._place.cpu(since=cpu))
 
 
 class Bare:
@@ -83,7 +84,7 @@ class Bare:
             BareCreateCluster.run, plan, id=workflow_id, task_queue=QUEUE
         )
         seconds = perf_counter() - began
-        return Run(seconds, await history(self._client, workflow_id), self._place.cpu(since=cpu))
+        return Run(workflow_id, seconds, await history(self._client, workflow_id), self._place.cpu(since=cpu))
 
     async def _plan(self) -> ClusterPlan:
         order = ClusterOrder(

@@ -19,12 +19,15 @@ def drills() -> Drills:
     """Every drill by its name. gRPC is loaded here, once it has been told that we start processes
     all the time and that none of them goes on with its connections."""
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
-    from tests.reliability import drill_boundaries, drill_kills
+    from tests.reliability import drill_boundaries, drill_kills, drill_store
 
     return {
         "kills": drill_kills.on_sqlite,
         "kills-postgresql": drill_kills.on_postgresql,
         "R01": drill_boundaries.drill,
+        "R04": drill_store.postgres_killed,
+        "R05": drill_store.api_killed,
+        "R06": drill_store.same_request,
     }
 
 

@@ -164,11 +164,6 @@ class Run:
 
     def outcome(self, seed: int) -> Outcome:
         longest = max(self._endings, key=lambda what: self._endings[what].seconds, default="")
-        falls = [
-            f"{one.name} fell: {one.falls}"
-            for one in self._installation.programs.values()
-            if one.falls
-        ]
         figures: dict[str, Any] = {
             "seed": seed,
             "seconds": round(monotonic() - self._began, 1),
@@ -179,7 +174,7 @@ class Run:
             "allocations": self._installation.chronicle.allocations,
             "kubeadm_runs": len(self._installation.chronicle.runs),
         }
-        found = self._found + falls + self._users.gaps
+        found = self._found + self._installation.fallen() + self._users.gaps
         self._installation.keeps_logs = bool(found)
         return Outcome("R01", figures, found)
 

@@ -68,9 +68,9 @@ class Run:
 
     async def creates(self) -> None:
         """Create all clusters; change our minds about some of them before they are done."""
-        async with killing(self._installation, self._draw) as calm:
+        async with killing(self._installation, self._draw):
             work = [self._create(name) for name in sorted(self._staying | self._hasty)]
-            await asyncio.gather(*work, calm())
+            await asyncio.gather(*work)
         await self._judge("after the creates")
         database = Database(self._installation.database, connections=1)
         try:
@@ -80,8 +80,8 @@ class Run:
         self._add("not as ordered", nodes_missing(rows, self._staying))
 
     async def deletes(self) -> None:
-        async with killing(self._installation, self._draw) as calm:
-            await asyncio.gather(*(self._delete(name) for name in sorted(self._staying)), calm())
+        async with killing(self._installation, self._draw):
+            await asyncio.gather(*(self._delete(name) for name in sorted(self._staying)))
         await self._judge("after the deletes")
 
     async def _create(self, name: str) -> None:
@@ -120,7 +120,7 @@ class Run:
     def outcome(self, name: str, seed: int) -> Outcome:
         programs = self._installation.programs
         chronicle, found = self._installation.chronicle, self._found
-        self._add("fell", [f"{one.name}: {one.falls}" for one in programs.values() if one.falls])
+        self._add("fell", self._installation.fallen())
         self._add("watches with gaps", self._users.gaps)
         longest = max(self._endings, key=lambda what: self._endings[what].seconds, default="")
         figures: dict[str, Any] = {
@@ -141,9 +141,9 @@ class Run:
 
 
 @asynccontextmanager
-async def killing(installation: Installation, draw: random.Random) -> AsyncIterator[Any]:
-    """Kill one process after the other, whatever is going on, until the time for that is over or
-    the block ends. The block can wait for the calm, in which everything runs again."""
+async def killing(installation: Installation, draw: random.Random) -> AsyncIterator[None]:
+    """Kill one process after the other, whatever is going on, until the block ends or the time
+    for that is over. At the end everything runs again."""
     over = asyncio.Event()
 
     async def kill() -> None:
@@ -154,12 +154,8 @@ async def killing(installation: Installation, draw: random.Random) -> AsyncItera
         await asyncio.gather(*(one.wait_ready() for one in installation.programs.values()))
 
     killer = asyncio.create_task(kill())
-
-    async def calm() -> None:
-        await asyncio.shield(killer)
-
     try:
-        yield calm
+        yield
     finally:
         over.set()
         await killer

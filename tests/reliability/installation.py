@@ -106,6 +106,14 @@ class Installation:
         if self.postgres is not None:
             self.postgres.remove()
 
+    def fallen(self) -> list[str]:
+        """Programs that ended unasked, however soon they were started again."""
+        return [
+            f"{one.name} ended by itself: {one.falls}"
+            for one in self.programs.values()
+            if one.falls and not one.may_fall
+        ]
+
     async def client(self) -> Client:
         return await Client.connect(self.temporal, data_converter=pydantic_data_converter)
 

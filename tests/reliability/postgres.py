@@ -41,7 +41,15 @@ class Postgres:
     def program(self, log: Path) -> Program:
         command = [str(self._binary), "-D", str(self._home), "-k", str(self._home), "-h", ""]
         environment = {name: text for name, text in os.environ.items() if "WINDLASS" not in name}
-        return Program("postgres", command, environment, self._answers, log=log, user=self._user)
+        return Program(
+            "postgres",
+            command,
+            environment,
+            self._answers,
+            log=log,
+            user=self._user,
+            may_fall=True,  # it does not start while a child of the dead one holds its memory
+        )
 
     def remove(self) -> None:
         shutil.rmtree(self._home, ignore_errors=True)

@@ -37,8 +37,10 @@ class Program:
         user: str | None = None,
         before_restart: Callable[[], None] = lambda: None,
         restarts: bool = True,
+        may_fall: bool = False,
     ) -> None:
         self.name = name
+        self.may_fall = may_fall
         self.kills = 0
         self.falls: list[int] = []
         """The exit codes with which it ended unasked, which it never should."""

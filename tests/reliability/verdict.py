@@ -16,8 +16,8 @@ from tests.reliability.installation import Installation, fetched
 from tests.store.invariants import broken
 
 LOOK_SECONDS = 0.25
-SETTLE_SECONDS = 15.0
-"""What the end of a workflow, or MAAS, may take after the rows say that it is over."""
+SETTLE_SECONDS = 25.0
+"""What a sweep, the end of a workflow or MAAS may take to follow the rows."""
 
 Seen = TypeVar("Seen")
 

@@ -7,6 +7,7 @@ from domain.cluster import Phase
 from domain.errors import AlreadyExists, Conflict, Failure, Invalid, NotFound
 from domain.machine import Sighting
 from domain.operation import Kind, Operation, OperationId, Reached, Stage
+from store.operations import Backlog
 from store.rows import AnswerRow, OperationRow, StepRow, now
 from tests.store.desk import Desk, ask
 
@@ -273,3 +274,17 @@ async def test_a_cancel_and_an_end_at_once_agree(desk: Desk, other_desk: Desk) -
         asked = "cancel asked for by bob; undoing" in notes
         assert asked is not isinstance(cancelled, Conflict)
         assert notes[-1] == "ready"
+
+
+async def test_the_backlog_is_what_stands_still(desk: Desk) -> None:
+    assert (await desk.operations.backlog()) == Backlog(oldest_requested_seconds=0, waiting={})
+    running = await desk.creating("hello")
+    await desk.create("later")
+    for attempt in range(1, 6):
+        for sighting in (Sighting.BEGAN, Sighting.STUMBLED):
+            await desk.mark(
+                running.id, "machines.deploy", "m1", sighting, attempt=attempt, note="no"
+            )
+    backlog = await desk.operations.backlog()
+    assert backlog.oldest_requested_seconds > 0
+    assert backlog.waiting == {Kind.CREATE_CLUSTER: 1}

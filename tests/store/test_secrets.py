@@ -149,6 +149,18 @@ async def test_all_who_make_a_key_at_once_hold_the_same(tmp_path: Path) -> None:
         assert Seal.from_file(path).open("a", sealed) == b"secret"
 
 
+async def test_a_new_key_is_refused_where_secrets_of_another_lie(
+    database: Database, vault: Secrets
+) -> None:
+    other = Secrets(database, Seal(AESGCM.generate_key(bit_length=256)))
+    await other.verify()
+    await vault.keep("cluster/1/a", b"secret")
+    await vault.verify()
+    with pytest.raises(Failed) as refused:
+        await other.verify()
+    assert refused.value.reason == "WRONG_KEY"
+
+
 @pytest.mark.parametrize("content", [b"", b"too short"])
 def test_a_key_that_is_none_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "seal.key"
