@@ -320,12 +320,15 @@ class Operations(Store):
             select(func.min(OperationRow.created)).where(OperationRow.stage == Stage.REQUESTED)
         )
         waiting = await session.execute(
-            select(OperationRow.kind, func.count())
+            select(OperationRow.kind, func.count().label("waiting"))
             .where(OperationRow.ended.is_(None), OperationRow.waiting_on != "")
             .group_by(OperationRow.kind)
         )
         age = (now() - oldest).total_seconds() if oldest else 0.0
-        return Backlog(oldest_requested_seconds=max(age, 0.0), waiting=dict(waiting.tuples().all()))
+        return Backlog(
+            oldest_requested_seconds=max(age, 0.0),
+            waiting={row.kind: row.waiting for row in waiting},
+        )
 
     @reading
     async def called_off(self, session: AsyncSession, limit: int = 100) -> list[Operation]:
