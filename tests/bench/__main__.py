@@ -9,6 +9,7 @@ import platform
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import uvloop
 
@@ -25,17 +26,21 @@ MEASURES: dict[str, Callable[[int], Awaitable[list[Figure]]]] = {
 
 
 async def run(chosen: list[str], repeats: int) -> None:
+    measures: dict[str, Any] = {}
     written = {
         "measured": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "processors": os.cpu_count(),
-        "measures": {},
+        "measures": measures,
     }
     for name in chosen:
         before = load()
         figures = await MEASURES[name](repeats)
         show(f"{name}   (load before {before}, after {load()})", figures)
-        written["measures"][name] = {"load": [before, load()], "figures": [f.written() for f in figures]}
+        measures[name] = {
+            "load": [before, load()],
+            "figures": [f.written() for f in figures],
+        }
         OUTPUT.parent.mkdir(exist_ok=True)
         OUTPUT.write_text(json.dumps(written, indent=1))
 

@@ -1,5 +1,8 @@
-"""`python -m tests.bench.bare_worker QUEUE`: the bare workflow's worker, with the clients that ours
-has, as the library runs it if told nothing."""
+"""`python -m tests.bench.bare_worker QUEUE [--dispatched]`: the bare workflow's worker, with the
+clients that ours has, as the library runs it if told nothing.
+
+Told nothing, it hands an activity to itself, since workflow and activities share a queue. What has
+a queue for every class of hands cannot; `--dispatched` has Temporal give every activity out."""
 
 import asyncio
 import signal
@@ -27,7 +30,7 @@ from tests.bench.bare import BareCreateCluster
 from workflows import runner
 
 
-async def serve(queue: str) -> None:
+async def serve(queue: str, *, dispatched: bool) -> None:
     settings = Settings()
     start_log(settings)
     kaas, maas = settings.kaas, settings.maas
@@ -39,15 +42,14 @@ async def serve(queue: str) -> None:
         Kubeadm(SshNodes(vault, port=kaas.ssh_port, api_port=kaas.api_port)),
         Kubernetes(KubernetesApi(vault, resolve=kaas.resolve)),
     ]
-    client = await Client.connect(
-        settings.temporal.address, data_converter=pydantic_data_converter
-    )
+    client = await Client.connect(settings.temporal.address, data_converter=pydantic_data_converter)
     worker = Worker(
         client,
         task_queue=queue,
         workflows=[BareCreateCluster],
         activities=[verb for hand in hands for verb in verbs(hand)],
         workflow_runner=runner(),
+        disable_eager_activity_execution=dispatched,
     )
     told = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
@@ -57,4 +59,4 @@ async def serve(queue: str) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(serve(sys.argv[1]))
+    uvloop.run(serve(sys.argv[1], dispatched="--dispatched" in sys.argv))

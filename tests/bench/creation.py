@@ -27,7 +27,7 @@ from tests.bench.figures import Figure, Target, figure, ratio
 from tests.bench.history import History, history
 from tests.bench.place import PYTHON, Place, place
 
-QUEUE = "bare"
+EAGER, DISPATCHED = "bare", "bare-dispatched"
 WORKERS = 2
 MACHINES = 1 + WORKERS
 WARMING = 2
@@ -60,19 +60,26 @@ class Ours:
         cpu, began = self._place.cpu(), perf_counter()
         call = self._stub.CreateCluster(ordered(next(names)))
         await call
-        workflow_id = f"op-{dict(await call.trailing_metadata())['windlass-operation']}"
+        trailers = {key: str(value) for key, value in await call.trailing_metadata()}
+        workflow_id = f"op-{trailers['windlass-operation']}"
         await ended(self._client, workflow_id)
         seconds = perf_counter() - began
-        return Run(workflow_id, seconds, await history(self._client, workflow_id), self._place.cpu(since=cpu))
+        return Run(
+            workflow_id,
+            seconds,
+            await history(self._client, workflow_id),
+            self._place.cpu(since=cpu),
+        )
 
 
 class Bare:
     """The bare workflow, with plans and login keys from a database of its own."""
 
-    def __init__(self, place: Place, client: Client, database: Database) -> None:
+    def __init__(self, place: Place, client: Client, database: Database, queue: str) -> None:
         vault = Secrets(database, Seal.from_file(place.settings.key_file))
         self._place = place
         self._client = client
+        self._queue = queue
         self._clusters = Clusters(database, vault)
         self._operations = Operations(database)
 
@@ -81,10 +88,15 @@ class Bare:
         workflow_id = f"bare-{plan.uid}"
         cpu, began = self._place.cpu(), perf_counter()
         await self._client.execute_workflow(
-            BareCreateCluster.run, plan, id=workflow_id, task_queue=QUEUE
+            BareCreateCluster.run, plan, id=workflow_id, task_queue=self._queue
         )
         seconds = perf_counter() - began
-        return Run(workflow_id, seconds, await history(self._client, workflow_id), self._place.cpu(since=cpu))
+        return Run(
+            workflow_id,
+            seconds,
+            await history(self._client, workflow_id),
+            self._place.cpu(since=cpu),
+        )
 
     async def _plan(self) -> ClusterPlan:
         order = ClusterOrder(
@@ -100,20 +112,30 @@ class Bare:
 
 async def measure(repeats: int) -> list[Figure]:
     """Ours and the bare one by turns, in one place with a worker for each."""
-    async with place(machines=2 * MACHINES * (repeats + WARMING)) as site:
+    async with place(machines=3 * MACHINES * (repeats + WARMING)) as site:
         url = f"sqlite+aiosqlite:///{site.state}/bare.db"
         await schema.upgrade(url)
-        program = (PYTHON, "-m", "tests.bench.bare_worker", QUEUE)
-        worker = await site.start("bare-worker", *program, WINDLASS_DATABASE=url)
-        await worker.told("bare worker ready")
+        for queue, flags in ((EAGER, ()), (DISPATCHED, ("--dispatched",))):
+            program = (PYTHON, "-m", "tests.bench.bare_worker", queue, *flags)
+            worker = await site.start(queue, *program, WINDLASS_DATABASE=url)
+            await worker.told("bare worker ready")
         client, database = await site.client(), Database(url)
         async with grpc.aio.insecure_channel(site.grpc) as channel:
-            makers = Ours(site, client, ClusterStub(channel)), Bare(site, client, database)
-            pairs = [[await maker.make() for maker in makers] for _ in range(repeats + WARMING)]
+            makers = (
+                Ours(site, client, ClusterStub(channel)),
+                Bare(site, client, database, EAGER),
+                Bare(site, client, database, DISPATCHED),
+            )
+            rounds = [[await maker.make() for maker in makers] for _ in range(repeats + WARMING)]
         await database.close()
-    ours, bare = zip(*pairs[WARMING:], strict=True)
-    times = ratio("CreateCluster / bare workflow", _seconds(ours), _seconds(bare), MOST_TIMES)
-    return [times, *_told("CreateCluster", ours), *_told("bare workflow", bare)]
+    ours, eager, dispatched = zip(*rounds[WARMING:], strict=True)
+    return [
+        ratio("CreateCluster / bare workflow", _seconds(ours), _seconds(eager), MOST_TIMES),
+        ratio("CreateCluster / bare, dispatched", _seconds(ours), _seconds(dispatched)),
+        *_told("CreateCluster", ours),
+        *_told("bare", eager),
+        *_told("bare, dispatched", dispatched),
+    ]
 
 
 def _seconds(runs: Sequence[Run]) -> list[float]:
@@ -154,7 +176,8 @@ async def ended(client: Client, workflow_id: str) -> None:
     """Wait for the end of a workflow that may not have begun."""
     while True:
         try:
-            return await client.get_workflow_handle(workflow_id).result()
+            await client.get_workflow_handle(workflow_id).result()
+            return
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise

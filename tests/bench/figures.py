@@ -45,7 +45,12 @@ class Figure:
 
     def written(self) -> dict[str, Any]:
         """As it stands in the JSON file."""
-        told = {**asdict(self), "value": self.value, "least": min(self.runs), "most": max(self.runs)}
+        told = {
+            **asdict(self),
+            "value": self.value,
+            "least": min(self.runs),
+            "most": max(self.runs),
+        }
         told["target"] = str(self.target) if self.target else None
         return {**told, "verdict": self.verdict}
 

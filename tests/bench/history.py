@@ -52,8 +52,12 @@ class History:
 
 async def history(client: Client, workflow_id: str) -> History:
     """Of a workflow that ended well."""
-    events = [event async for event in client.get_workflow_handle(workflow_id).fetch_history_events()]
-    told = History(list(_hands(events)), sum(event.event_type == TASK_COMPLETED for event in events))
+    events = [
+        event async for event in client.get_workflow_handle(workflow_id).fetch_history_events()
+    ]
+    told = History(
+        list(_hands(events)), sum(event.event_type == TASK_COMPLETED for event in events)
+    )
     for event in events:
         if event.event_type == CHILD_STARTED:
             started = event.child_workflow_execution_started_event_attributes

@@ -51,7 +51,9 @@ class Part:
     def look(self) -> None:
         """Take note of how much memory it has now."""
         with suppress(psutil.Error):
-            self.peak_bytes = max(self.peak_bytes, psutil.Process(self.process.pid).memory_info().rss)
+            self.peak_bytes = max(
+                self.peak_bytes, psutil.Process(self.process.pid).memory_info().rss
+            )
 
     async def told(self, event: str) -> dict[str, str]:
         """The JSON line with that event in its log, once it is there."""

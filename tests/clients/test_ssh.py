@@ -112,6 +112,20 @@ async def test_a_refused_key_is_heard_of(crew: Crew) -> None:
     assert caught.value.reason == LOGIN_REFUSED
 
 
+async def test_a_late_step_does_not_get_in_with_the_key_of_who_has_the_machine_now(
+    crew: Crew,
+) -> None:
+    machine = await crew.site.install("cp-1")
+    assert await crew.nodes.reach(machine)
+    crew.vault.secrets[ssh_key("gone")] = asyncssh.generate_private_key(
+        "ssh-ed25519"
+    ).export_private_key()
+    slot = machine.slot.model_copy(update={"cluster_uid": "gone", "name": "cp-2"})
+    with pytest.raises(Unavailable) as caught:
+        await crew.nodes.reset(machine.model_copy(update={"slot": slot}))
+    assert caught.value.reason == LOGIN_REFUSED
+
+
 async def test_a_host_that_does_not_answer_is_not_waited_for_long(crew: Crew) -> None:
     machine = await crew.site.install("cp-1")
     nodes = SshNodes(crew.vault, port=crew.site.port, connect_seconds=0.1)
