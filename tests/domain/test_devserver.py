@@ -1,9 +1,5 @@
 from itertools import pairwise
 
-from temporalio.api.enums.v1 import IndexedValueType
-from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
-from temporalio.testing import WorkflowEnvironment
-
 from domain.devserver import FLAGS, arguments
 
 
@@ -26,11 +22,3 @@ def test_further_namespaces_are_made() -> None:
         port=1, ui_port=2, metrics_port=3, database_file="t.db", namespaces=("one", "two")
     )
     assert [words[n + 1] for n, word in enumerate(words) if word == "--namespace"] == ["one", "two"]
-
-
-async def test_the_server_knows_what_waiting_is_searched_by(temporal: WorkflowEnvironment) -> None:
-    request = ListSearchAttributesRequest(namespace="default")
-    known = await temporal.client.operator_service.list_search_attributes(request)
-    assert known.custom_attributes["WindlassWaiting"] == (
-        IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
-    )

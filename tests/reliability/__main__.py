@@ -7,6 +7,7 @@ import asyncio
 import os
 import secrets
 import sys
+import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from time import monotonic
 
@@ -32,22 +33,29 @@ def drills() -> Drills:
 
 
 async def run(chosen: Drills, seed: int) -> list[Outcome]:
+    """Run these drills, one after the other. One that cannot go on is broken."""
     outcomes = []
     for name, drill in chosen.items():
         say(f"{name}: seed {seed}")
         began = monotonic()
-        outcome = await drill(seed)
+        try:
+            outcome = await drill(seed)
+        except Exception as error:
+            traceback.print_exc()
+            outcome = Outcome(name, {"seed": seed}, [f"{type(error).__name__}: {error}"])
+        outcome.figures["whole_seconds"] = round(monotonic() - began, 1)
         print(outcome.line, flush=True)
-        say(f"{name}: {monotonic() - began:.0f} s\n")
         outcomes.append(outcome)
     return outcomes
 
 
 def summary(outcomes: list[Outcome]) -> str:
-    lines = []
-    for outcome in outcomes:
-        lines.append(f"{outcome.drill:20} {'BROKEN' if outcome.broken else 'kept'}")
-        lines += [f"    {text}" for text in outcome.broken]
+    lines = [f"{'drill':18} {'seconds':>8} {'kills':>6}  promises"]
+    for drill, figures, broken in outcomes:
+        kills = sum(figures["kills"].values()) if "kills" in figures else ""
+        verdict = f"{len(broken)} BROKEN" if broken else "kept"
+        lines.append(f"{drill:18} {figures['whole_seconds']:8} {kills:6}  {verdict}")
+        lines += [f"    {text}" for text in broken]
     return "\n".join(lines)
 
 

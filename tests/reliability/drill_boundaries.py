@@ -168,7 +168,7 @@ class Run:
             "seed": seed,
             "seconds": round(monotonic() - self._began, 1),
             "boundaries": self._boundaries,
-            "deaths": self._deaths,
+            "kills": {"worker-1": self._deaths},
             "operations": len(self._endings),
             "longest": {"what": longest, "seconds": self._endings[longest].seconds},
             "allocations": self._installation.chronicle.allocations,

@@ -8,7 +8,7 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from store.engine import Database
 from tests.reliability.installation import EVERYTHING, Installation, installed
@@ -16,7 +16,7 @@ from tests.reliability.outcome import Outcome, say
 from tests.reliability.users import Ending, Users
 from tests.reliability.verdict import judged, nodes_missing, read
 
-PAUSE_SECONDS = (0.4, 3.0)
+PAUSE_SECONDS = (0.3, 2.2)
 """Between one kill and the next."""
 
 KILLING_SECONDS = 40.0
@@ -52,6 +52,22 @@ async def drill(name: str, seed: int, *, clusters: int, postgres: bool) -> Outco
             await users.close()
 
 
+class Wish(NamedTuple):
+    """What a user is going to do, in seconds from the beginning of each half."""
+
+    name: str
+    control_planes: int
+    create_after: float
+    delete_after: float
+    hasty: bool
+    """Whether the delete comes while the create may still be running, so long after it."""
+
+    @classmethod
+    def drawn(cls, name: str, draw: random.Random, *, hasty: bool) -> "Wish":
+        control_planes = 3 if draw.random() < 0.1 else 1
+        return cls(name, control_planes, draw.uniform(0, 8), draw.uniform(0, 12), hasty)
+
+
 class Run:
     """One run of the drill."""
 
@@ -61,51 +77,50 @@ class Run:
         self._installation, self._users, self._draw = installation, users, draw
         self._began = monotonic()
         names = [f"c{number:02}" for number in range(clusters)]
-        self._hasty = set(draw.sample(names, clusters * 2 // 5))
-        self._staying = set(names) - self._hasty
+        hasty = set(draw.sample(names, clusters * 2 // 5))
+        self._wishes = [Wish.drawn(name, draw, hasty=name in hasty) for name in names]
         self._endings: dict[str, Ending] = {}
         self._found: dict[str, list[str]] = {}
 
     async def creates(self) -> None:
         """Create all clusters; change our minds about some of them before they are done."""
         async with killing(self._installation, self._draw):
-            work = [self._create(name) for name in sorted(self._staying | self._hasty)]
-            await asyncio.gather(*work)
+            await asyncio.gather(*map(self._create, self._wishes))
         await self._judge("after the creates")
         database = Database(self._installation.database, connections=1)
         try:
             rows = await read(database)
         finally:
             await database.close()
-        self._add("not as ordered", nodes_missing(rows, self._staying))
+        staying = {wish.name for wish in self._wishes if not wish.hasty}
+        self._add("not as ordered", nodes_missing(rows, staying))
 
     async def deletes(self) -> None:
         async with killing(self._installation, self._draw):
-            await asyncio.gather(*(self._delete(name) for name in sorted(self._staying)))
+            await asyncio.gather(*(self._delete(wish) for wish in self._wishes if not wish.hasty))
         await self._judge("after the deletes")
 
-    async def _create(self, name: str) -> None:
-        await asyncio.sleep(self._draw.uniform(0, 8))
-        control_planes = 3 if self._draw.random() < 0.1 else 1
-        created = await self._users.create(name, control_planes=control_planes)
-        watching = asyncio.create_task(self._watch(created.operation, f"create {name}"))
-        if name in self._hasty:
-            await asyncio.sleep(self._draw.uniform(0, 15))
-            await self._delete(name)
+    async def _create(self, wish: Wish) -> None:
+        await asyncio.sleep(wish.create_after)
+        created = await self._users.create(wish.name, control_planes=wish.control_planes)
+        good = {"SUCCEEDED", "SUPERSEDED"} if wish.hasty else {"SUCCEEDED"}
+        watching = asyncio.create_task(self._watch(created.operation, f"create {wish.name}", good))
+        if wish.hasty:
+            await self._delete(wish)
         await watching
 
-    async def _delete(self, name: str) -> None:
-        deleted = await self._users.delete(name)
-        await self._watch(deleted.operation, f"delete {name}")
+    async def _delete(self, wish: Wish) -> None:
+        await asyncio.sleep(wish.delete_after)
+        deleted = await self._users.delete(wish.name)
+        await self._watch(deleted.operation, f"delete {wish.name}", {"SUCCEEDED"})
 
-    async def _watch(self, operation: str, what: str) -> None:
+    async def _watch(self, operation: str, what: str, good: set[str]) -> None:
         try:
             ending = await self._users.watch(operation, seconds=OPERATION_SECONDS)
         except TimeoutError:
             self._add("not ended", [f"{what} after {OPERATION_SECONDS:g} s (op {operation})"])
             return
         self._endings[what] = ending
-        good = {"SUCCEEDED"} | ({"SUPERSEDED"} if what[7:] in self._hasty else set())
         if ending.stage not in good:
             self._add("ended badly", [f"{what}: {ending.stage}: {ending.note}"])
 

@@ -105,6 +105,7 @@ class Acceptance:
                 users, order("one", 3, 1), key, "INVALID_ARGUMENT REQUEST_ID_REUSED"
             )
         different = {(answer.operation, answer.reply.SerializeToString()) for answer in answers}
+        self._figures["kills"] = {"api": self._installation.programs["api"].kills}
         self._figures |= {"answers": len(answers), "different_answers": len(different)}
         if len(different) != 1:
             self._found.append(f"{len(different)} different answers to one request")
