@@ -24,6 +24,8 @@ KILLING_SECONDS = 40.0
 
 OPERATION_SECONDS = 240.0
 
+KINDS = ("leaked", "doubled", "rerun", "replaced")
+
 
 async def on_sqlite(seed: int) -> Outcome:
     return await drill("kills", seed, clusters=20, postgres=False)
@@ -147,7 +149,7 @@ class Run:
             "allocations": chronicle.allocations,
             "kubeadm_runs": len(chronicle.runs),
             "refusals": dict(self._users.refusals),
-            **{kind: len(found.get(kind, [])) for kind in ("leaked", "doubled", "rerun")},
+            **{kind: len(found.get(kind, [])) for kind in KINDS},
             "orphan_rows": len(found.get("orphans", [])),
         }
         broken = [f"{kind}: {text}" for kind, texts in found.items() for text in texts]

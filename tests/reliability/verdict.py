@@ -10,8 +10,9 @@ from temporalio.client import Client
 
 from domain.cluster import Phase
 from domain.machine import Slot, SlotPhase
+from domain.operation import StepKey
 from store.engine import Database
-from store.rows import ClusterRow, OperationRow, SlotRow
+from store.rows import ClusterRow, OperationRow, SlotRow, StepRow
 from tests.reliability.installation import Installation, fetched
 from tests.store.invariants import broken
 
@@ -30,6 +31,7 @@ class Verdict(NamedTuple):
     leaked: list[str]
     doubled: list[str]
     rerun: list[str]
+    replaced: list[str]
     orphans: list[str]
 
     @property
@@ -44,6 +46,8 @@ class Rows(NamedTuple):
     """The living ones, by uid."""
     slots: list[SlotRow]
     operations: dict[str, OperationRow]
+    replaced: list[str]
+    """Steps that took a further machine for a slot, which a kill is no reason for."""
     broken: list[str]
 
 
@@ -81,6 +85,7 @@ async def _judge(installation: Installation, database: Database, client: Client)
         leaked=[*_leaks(rows, site), *site["violations"]],
         doubled=list(chronicle.doubled),
         rerun=sorted(chronicle.rerun),
+        replaced=rows.replaced,
         orphans=[*rows.broken, *_unfinished(rows), *await _strays(rows, client)],
     )
 
@@ -91,7 +96,9 @@ async def read(database: Database) -> Rows:
         clusters = {row.uid: row for row in await session.scalars(living)}
         slots = list(await session.scalars(select(SlotRow)))
         operations = {row.id: row for row in await session.scalars(select(OperationRow))}
-    return Rows(clusters, slots, operations, await broken(database))
+        taking = select(StepRow.key).where(StepRow.verb == "machines.allocate")
+        replaced = [key for key in await session.scalars(taking) if StepKey.parse(key).turn > 1]
+    return Rows(clusters, slots, operations, replaced, await broken(database))
 
 
 def _leaks(rows: Rows, site: dict[str, Any]) -> Iterator[str]:
