@@ -115,8 +115,8 @@ def _operation() -> OperationId:
 async def _beating() -> AsyncIterator[None]:
     async def beat() -> None:
         while True:
-            activity.heartbeat()
             await asyncio.sleep(BEAT_SECONDS)
+            activity.heartbeat()
 
     task = asyncio.create_task(beat())
     try:

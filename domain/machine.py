@@ -135,8 +135,9 @@ DISAPPOINTING = frozenset(
 """Steps whose final stumble means that the machine, not the plan, is at fault."""
 
 
-def filled(now: SlotPhase, verb: str, sighting: Sighting, *, final: bool) -> SlotPhase:
-    """The phase of a slot after a step was seen. An undo's release counts like any other."""
+def filled(verb: str, sighting: Sighting, *, final: bool) -> SlotPhase | None:
+    """What a slot is after a step was seen; None: as it was. An undo's release counts like any
+    other."""
     if sighting is Sighting.STUMBLED and final and verb in DISAPPOINTING:
         return SlotPhase.FAILED
-    return FILLED.get((verb, sighting), now)
+    return FILLED.get((verb, sighting))

@@ -21,6 +21,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from domain.errors import Invalid, Unavailable
+from store.sqlite import Connection
 
 TRIES = 8
 """How often a colliding transaction is run before its error is the caller's."""
@@ -53,7 +54,11 @@ class Database:
         self.url = _address(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         options: dict[str, Any] = {"pool_size": connections, "max_overflow": 0, "pool_timeout": 10}
-        if not self.is_sqlite:
+        if self.is_sqlite:
+            path = self.url.database or ":memory:"
+            options["async_creator"] = lambda: Connection(path)
+            options["pool_use_lifo"] = True  # the connection used last has its pages in memory
+        else:
             options["pool_pre_ping"] = True
         self.engine = create_async_engine(self.url, **options)
         # One writer of this process at a time: SQLite's own waiting polls, a lock is handed over.
@@ -69,6 +74,13 @@ class Database:
             engine = self.engine.execution_options(writes=writes)
             async with AsyncSession(engine, expire_on_commit=False) as session, session.begin():
                 yield session
+
+    async def hold(self, session: AsyncSession) -> None:
+        """Promise that nothing follows in this transaction that has an answer, not even a count of
+        rows. On SQLite all of it is then done with the commit."""
+        if self.is_sqlite:
+            raw: Any = await (await session.connection()).get_raw_connection()
+            raw.driver_connection.hold()
 
     async def close(self) -> None:
         await self.engine.dispose()
@@ -105,7 +117,7 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
 
 def _begin_sqlite(connection: Any) -> None:
     writes = connection.get_execution_options().get("writes", True)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    connection.connection.driver_connection.begin(writes=writes)
 
 
 class Store:

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
+from datetime import datetime
+from typing import Any, Protocol
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -19,31 +21,49 @@ LOOK_SECONDS = 1.0
 PAGE = 500
 
 
-def write(
-    session: AsyncSession,
-    row: OperationRow,
+class Told(Protocol):
+    """What a line says of its operation, and counts there."""
+
+    id: str
+    stage: str
+    events: int
+    heard: datetime
+
+
+def line(
+    row: Told,
     note: str,
     *,
     step: Step | None = None,
     failure: Failure | None = None,
     last: bool = False,
-) -> None:
-    """Add the next line, in the transaction that changes the row. The row is locked by then, so
-    numbers have no gaps and no line appears before an earlier one."""
+) -> dict[str, Any]:
+    """The next line, to be written in the transaction that changes the row. The row is locked by
+    then, so numbers have no gaps and no line appears before an earlier one."""
     row.events += 1
     row.heard = now()
-    session.add(
-        JournalRow(
-            operation=row.id,
-            number=row.events,
-            time=row.heard,
-            note=note,
-            stage=row.stage,
-            step=step.model_dump_json() if step else "",
-            failure=failure.model_dump_json() if failure else "",
-            last=last,
-        )
-    )
+    return {
+        "operation": row.id,
+        "number": row.events,
+        "time": row.heard,
+        "note": note,
+        "stage": row.stage,
+        "step": step.model_dump_json() if step else "",
+        "failure": failure.model_dump_json() if failure else "",
+        "last": last,
+    }
+
+
+def write(
+    session: AsyncSession,
+    row: OperationRow,
+    note: str,
+    *,
+    failure: Failure | None = None,
+    last: bool = False,
+) -> None:
+    """Add the next line, in the transaction that changes the row."""
+    session.add(JournalRow(**line(row, note, failure=failure, last=last)))
 
 
 class Journal(Store):

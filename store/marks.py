@@ -2,21 +2,26 @@
 
 A hand marks that it begins before it touches anything, which is also where a leftover of an
 operation that is over finds out; and that it ended before it reports to Temporal, so a step that
-Temporal knows as done is never unknown here. Marks that come together share a transaction."""
+Temporal knows as done is never unknown here. Marks that come together share a transaction.
 
-from collections.abc import Sequence
+Every step waits for this twice, so tables are written here and not rows: few statements, and as
+many for one mark as for a hundred."""
 
-from sqlalchemy import select, tuple_, update
-from sqlalchemy.ext.asyncio import AsyncSession
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
-from domain.errors import Conflict, DomainError
+from sqlalchemy import Executable, bindparam, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+
+from domain.errors import Conflict
 from domain.machine import Sighting, SlotPhase, filled
-from domain.operation import STALE, Mark, Stage, StepState
+from domain.operation import STALE, Mark, Stage, Step, StepState
 from store import journal
 from store.engine import Database, Store, transaction
 from store.gather import Gather
-from store.operations import as_step
-from store.rows import ClusterRow, OperationRow, SlotRow, StepRow, now
+from store.rows import ClusterRow, JournalRow, OperationRow, SlotRow, StepRow, now, table_of
 
 STATES = {
     Sighting.BEGAN: StepState.ACTIVE,
@@ -29,6 +34,55 @@ WORTH_SAYING = 5
 
 MESSAGE_LENGTH = 1000
 NOTE_LENGTH = 500
+
+
+@dataclass
+class _Operation:
+    """What marks read and change of their operation. Its plan, which may be long, they leave."""
+
+    id: str
+    cluster: str
+    kind: str
+    stage: str
+    ended: datetime | None
+    waiting_on: str
+    steps: int
+    steps_done: int
+    events: int
+    heard: datetime
+
+
+@dataclass
+class _Step:
+    """The row of a step."""
+
+    operation: str
+    key: str
+    verb: str
+    state: str
+    started: datetime
+    ended: datetime | None = None
+    seconds: float | None = None
+    attempts: int = 0
+    note: str = ""
+
+
+OPERATIONS, CLUSTERS, SLOTS = table_of(OperationRow), table_of(ClusterRow), table_of(SlotRow)
+STEPS, JOURNAL = table_of(StepRow), table_of(JournalRow)
+
+
+OF_STEP = ("state", "ended", "seconds", "attempts", "note")
+OF_OPERATION = ("waiting_on", "steps_done", "events", "heard")
+
+BEGIN_STEPS, WRITE_LINES = insert(STEPS), insert(JOURNAL)
+MOVE_STEPS = update(STEPS).where(
+    STEPS.c.operation == bindparam("whose"), STEPS.c.key == bindparam("which")
+)
+MOVE_OPERATIONS = update(OPERATIONS).where(OPERATIONS.c.id == bindparam("which"))
+SAY = update(CLUSTERS).where(
+    CLUSTERS.c.uid == bindparam("which"), CLUSTERS.c.operation == bindparam("whose")
+)
+"""Says on the cluster how far its operation has come; never on one that is another's by now."""
 
 
 class Marks(Store):
@@ -44,57 +98,125 @@ class Marks(Store):
     async def _write(
         self, session: AsyncSession, marks: Sequence[Mark]
     ) -> Sequence[Exception | None]:
-        ids = sorted({mark.operation for mark in marks})
-        query = select(OperationRow).where(OperationRow.id.in_(ids)).order_by(OperationRow.id)
-        operations = {row.id: row for row in await session.scalars(query.with_for_update())}
-        steps = await self._steps(session, marks)
-        slots = await self._slots(session, marks, operations)
-        answers: list[Exception | None] = []
-        latest: dict[str, str] = {}
-        for mark in marks:
-            try:
-                row = _entitled(mark, operations.get(mark.operation))
-            except DomainError as error:
-                answers.append(error)
-                continue
-            answers.append(None)
-            if _note_step(session, mark, row, steps):
-                _note_slot(mark, row, slots)
-                latest[row.id] = _saying(mark)
-        for operation, saying in latest.items():
-            await _note_cluster(session, operations[operation], saying)
+        connection = await session.connection()
+        operations = await _operations(connection, marks)
+        page = _Page(operations, await _steps(connection, marks))
+        answers = [page.note(mark) for mark in marks]
+        await self._database.hold(session)
+        await page.write(connection)
         return answers
 
-    async def _steps(
-        self, session: AsyncSession, marks: Sequence[Mark]
-    ) -> dict[tuple[str, str], StepRow]:
-        wanted = {(str(mark.operation), str(mark.step)) for mark in marks}
-        found = await session.scalars(
-            select(StepRow).where(tuple_(StepRow.operation, StepRow.key).in_(wanted))
+
+async def _operations(connection: AsyncConnection, marks: Sequence[Mark]) -> dict[str, _Operation]:
+    """The operations marks are made for, held against every other writer, in one order."""
+    columns = (OPERATIONS.c[name] for name in _Operation.__annotations__)
+    wanted = OPERATIONS.c.id.in_({mark.operation for mark in marks})
+    query = select(*columns).where(wanted).order_by(OPERATIONS.c.id).with_for_update()
+    return {row.id: _Operation(*row) for row in await connection.execute(query)}
+
+
+async def _steps(
+    connection: AsyncConnection, marks: Sequence[Mark]
+) -> dict[tuple[str, str], _Step]:
+    """The steps so far. Asked for apart, so that what the lock was waited for is seen."""
+    columns = (STEPS.c[name] for name in _Step.__annotations__)
+    query = select(*columns).where(
+        STEPS.c.operation.in_({mark.operation for mark in marks}),
+        STEPS.c.key.in_({str(mark.step) for mark in marks}),
+    )
+    return {(row.operation, row.key): _Step(*row) for row in await connection.execute(query)}
+
+
+class _Page:
+    """What the marks of one transaction find, and what they leave behind."""
+
+    def __init__(
+        self, operations: Mapping[str, _Operation], steps: dict[tuple[str, str], _Step]
+    ) -> None:
+        self._operations = operations
+        self._steps = steps
+        self._begun: list[_Step] = []
+        self._moved: dict[tuple[str, str], _Step] = {}
+        self._lines: list[dict[str, Any]] = []
+        self._latest: dict[str, str] = {}
+        self._slots: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def note(self, mark: Mark) -> Conflict | None:
+        """Take a mark in, or say why it may not be made."""
+        operation = self._operations.get(mark.operation)
+        if operation is None or operation.ended is not None:
+            return _stale(mark, "is over")
+        begins = mark.sighting is Sighting.BEGAN and not mark.step.undo
+        if begins and operation.stage != Stage.RUNNING:
+            return _stale(mark, f"is {operation.stage}")
+        step = self._step(mark)
+        if mark.attempt < step.attempts:
+            return None  # an attempt that Temporal has given up speaks last
+        _move(step, mark, operation)
+        told = Step(
+            key=mark.step,
+            state=STATES[mark.sighting],
+            started=step.started,
+            ended=step.ended,
+            attempts=step.attempts,
+            note=step.note,
         )
-        return {(row.operation, row.key): row for row in found}
+        self._latest[operation.id] = saying = _saying(mark)
+        self._lines.append(journal.line(operation, saying, step=told))
+        if changes := _of_slot(mark):
+            self._slots.setdefault((operation.cluster, mark.step.subject), {}).update(changes)
+        return None
 
-    async def _slots(
-        self, session: AsyncSession, marks: Sequence[Mark], operations: dict[str, OperationRow]
-    ) -> dict[tuple[str, str], SlotRow]:
-        wanted = {
-            (operations[mark.operation].cluster, mark.step.subject)
-            for mark in marks
-            if mark.operation in operations
-        }
-        found = await session.scalars(
-            select(SlotRow).where(tuple_(SlotRow.cluster, SlotRow.name).in_(wanted))
+    def _step(self, mark: Mark) -> _Step:
+        key = (mark.operation, str(mark.step))
+        if key in self._steps:
+            self._moved[key] = self._steps[key]
+        else:
+            step = _Step(*key, verb=mark.step.verb, state=StepState.PENDING, started=now())
+            self._steps[key] = step
+            self._begun.append(step)
+        return self._steps[key]
+
+    async def write(self, connection: AsyncConnection) -> None:
+        """Write everything down. No statement has an answer that anybody would read."""
+        operations = [self._operations[name] for name in self._latest]
+        await _each(connection, BEGIN_STEPS, [vars(step) for step in self._begun])
+        await _each(
+            connection,
+            MOVE_STEPS,
+            [
+                {"whose": step.operation, "which": step.key, **_some(step, OF_STEP)}
+                for step in self._moved.values()
+            ],
         )
-        return {(row.cluster, row.name): row for row in found}
+        await _each(connection, WRITE_LINES, self._lines)
+        await _each(
+            connection,
+            MOVE_OPERATIONS,
+            [{"which": row.id, **_some(row, OF_OPERATION)} for row in operations],
+        )
+        await _each(
+            connection,
+            SAY,
+            [
+                {"which": row.cluster, "whose": row.id, "message": _message(row, saying)}
+                for row, saying in zip(operations, self._latest.values(), strict=True)
+            ],
+        )
+        for (cluster, name), changes in self._slots.items():
+            filling = update(SLOTS).where(SLOTS.c.cluster == cluster, SLOTS.c.name == name)
+            await connection.execute(filling.values(changes))
 
 
-def _entitled(mark: Mark, row: OperationRow | None) -> OperationRow:
-    """The operation's row, if this mark may still be made for it."""
-    if row is None or row.ended is not None:
-        raise _stale(mark, "is over")
-    if mark.sighting is Sighting.BEGAN and not mark.step.undo and row.stage != Stage.RUNNING:
-        raise _stale(mark, f"is {row.stage}")
-    return row
+def _some(row: _Step | _Operation, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in names}
+
+
+async def _each(
+    connection: AsyncConnection, statement: Executable, rows: Sequence[Mapping[str, Any]]
+) -> None:
+    if rows:
+        await connection.execute(statement, rows)
 
 
 def _stale(mark: Mark, why: str) -> Conflict:
@@ -105,38 +227,16 @@ def _stale(mark: Mark, why: str) -> Conflict:
     )
 
 
-def _note_step(
-    session: AsyncSession, mark: Mark, row: OperationRow, steps: dict[tuple[str, str], StepRow]
-) -> bool:
-    """False if the mark comes too late to be noted: a later attempt has spoken."""
+def _move(step: _Step, mark: Mark, operation: _Operation) -> None:
     moment = now()
-    step = steps.get((mark.operation, str(mark.step)))
-    if step is None:
-        step = StepRow(
-            operation=mark.operation,
-            key=str(mark.step),
-            verb=mark.step.verb,
-            state=StepState.ACTIVE,
-            started=moment,
-            ended=None,
-            seconds=None,
-            attempts=0,
-            note="",
-        )
-        session.add(step)
-        steps[mark.operation, str(mark.step)] = step
-    if mark.attempt < step.attempts:
-        return False  # an attempt that Temporal has given up speaks last
     if mark.sighting is Sighting.ENDED and step.seconds is None:  # its answer may be lost: once
-        row.steps_done += 0 if mark.step.undo else 1
+        operation.steps_done += 0 if mark.step.undo else 1
         step.seconds = (moment - step.started).total_seconds()
     step.state = STATES[mark.sighting]
     step.attempts = mark.attempt
     step.note = mark.note[:NOTE_LENGTH]
     step.ended = None if mark.sighting is Sighting.BEGAN else moment
-    row.waiting_on = _waiting_on(mark, row.waiting_on)
-    journal.write(session, row, _saying(mark), step=as_step(step))
-    return True
+    operation.waiting_on = _waiting_on(mark, operation.waiting_on)
 
 
 def _waiting_on(mark: Mark, now_on: str) -> str:
@@ -153,34 +253,25 @@ def _saying(mark: Mark) -> str:
     return f"{mark.step} {mark.sighting}{tries}{why}"
 
 
-def _note_slot(mark: Mark, row: OperationRow, slots: dict[tuple[str, str], SlotRow]) -> None:
-    slot = slots.get((row.cluster, mark.step.subject))
-    if slot is None:
-        return
-    phase = filled(SlotPhase(slot.phase), mark.step.verb, mark.sighting, final=mark.final)
+def _message(operation: _Operation, saying: str) -> str:
+    kind = operation.kind.removesuffix("-cluster")
+    done = min(operation.steps_done, operation.steps)  # the unforeseen has been done besides
+    told = f"{kind}: {done}/{operation.steps} steps; {saying} (op {operation.id})"
+    return told[:MESSAGE_LENGTH]
+
+
+def _of_slot(mark: Mark) -> dict[str, Any]:
+    """What a mark says of the slot it is about; most say nothing."""
+    changes: dict[str, Any] = {}
+    phase = filled(mark.step.verb, mark.sighting, final=mark.final)
     if mark.learnt is not None:
-        slot.system_id = mark.learnt.system_id
-        slot.hostname = mark.learnt.hostname
-        slot.address = mark.learnt.address
-        slot.status = mark.learnt.status
+        changes |= mark.learnt.model_dump(include={"system_id", "hostname", "address", "status"})
     if mark.status:
-        slot.status = mark.status
+        changes["status"] = mark.status
     if mark.kubelet:
-        slot.kubelet = mark.kubelet
+        changes["kubelet"] = mark.kubelet
     if phase is SlotPhase.RELEASED:
-        slot.system_id = slot.hostname = slot.address = slot.status = slot.kubelet = ""
-    if phase != slot.phase or mark.learnt is not None:
-        slot.changed = now()
-    slot.phase = phase
-
-
-async def _note_cluster(session: AsyncSession, row: OperationRow, saying: str) -> None:
-    """Say on the cluster how far its operation has come; never on one that is another's by now."""
-    kind = row.kind.removesuffix("-cluster")
-    done = min(row.steps_done, row.steps)  # what was not foreseen has been done besides
-    message = f"{kind}: {done}/{row.steps} steps; {saying} (op {row.id})"
-    await session.execute(
-        update(ClusterRow)
-        .where(ClusterRow.uid == row.cluster, ClusterRow.operation == row.id)
-        .values(message=message[:MESSAGE_LENGTH])
-    )
+        changes |= dict.fromkeys(("system_id", "hostname", "address", "status", "kubelet"), "")
+    if phase is not None:
+        changes["phase"] = phase
+    return {**changes, "changed": now()} if changes else changes

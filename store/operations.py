@@ -29,6 +29,12 @@ from store import journal
 from store.engine import Store, reading, transaction
 from store.rows import AnswerRow, ClusterRow, JournalRow, OperationRow, StepRow, now
 
+UNDER_WAY = (
+    OperationRow.stage.in_((Stage.RUNNING, Stage.SUPERSEDED)),
+    OperationRow.ended.is_(None),
+)
+"""What was taken up and has not ended, said as the index has it."""
+
 LEARN_FROM = 400
 """Step runs, the latest, from which usual durations are learnt."""
 
@@ -321,7 +327,7 @@ class Operations(Store):
         )
         waiting = await session.execute(
             select(OperationRow.kind, func.count().label("waiting"))
-            .where(OperationRow.ended.is_(None), OperationRow.waiting_on != "")
+            .where(*UNDER_WAY, OperationRow.waiting_on != "")
             .group_by(OperationRow.kind)
         )
         age = (now() - oldest).total_seconds() if oldest else 0.0
@@ -347,11 +353,7 @@ class Operations(Store):
         self, session: AsyncSession, seconds: float, limit: int = 100
     ) -> list[Operation]:
         """What was taken up, has not ended, and has not been heard of for so long."""
-        quiet = and_(
-            OperationRow.ended.is_(None),
-            OperationRow.stage != Stage.REQUESTED,
-            OperationRow.heard < now() - timedelta(seconds=seconds),
-        )
+        quiet = and_(*UNDER_WAY, OperationRow.heard < now() - timedelta(seconds=seconds))
         return await self._some(session, quiet, limit)
 
     async def _some(

@@ -2,7 +2,17 @@
 
 from datetime import UTC, datetime
 
-from sqlalchemy import DateTime, Dialect, Index, LargeBinary, MetaData, String, Text, TypeDecorator
+from sqlalchemy import (
+    DateTime,
+    Dialect,
+    Index,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+)
 from sqlalchemy import text as sql
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -51,6 +61,11 @@ class Row(DeclarativeBase):
     type_annotation_map = {datetime: Moment, str: Prose}  # noqa: RUF012 (the library's own name)
 
 
+def table_of(row: type[Row]) -> Table:
+    """The table itself, for those who write many rows at once or few very often."""
+    return Row.metadata.tables[row.__tablename__]
+
+
 def _only_one(name: str, *columns: str, where: str) -> Index:
     """A unique index over the rows for which `where` holds."""
     return Index(name, *columns, unique=True, sqlite_where=sql(where), postgresql_where=sql(where))
@@ -61,7 +76,7 @@ class ClusterRow(Row):
 
     __tablename__ = "clusters"
     __table_args__ = (
-        _only_one("uq_clusters_living_name", "tenant", "name", where="phase <> 'gone'"),
+        _only_one("uq_clusters_living_name", "name", "tenant", where="phase <> 'gone'"),
     )
 
     uid: Mapped[str] = mapped_column(ID, primary_key=True)
@@ -157,7 +172,7 @@ class StepRow(Row):
     """A step as it was last seen."""
 
     __tablename__ = "steps"
-    __table_args__ = (Index("ix_steps_verb_ended", "verb", "ended"),)
+    __table_args__ = (Index("ix_steps_state_ended", "state", "ended"),)
 
     operation: Mapped[str] = mapped_column(ID, primary_key=True)
     key: Mapped[str] = mapped_column(String(255), primary_key=True)

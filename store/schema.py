@@ -18,7 +18,11 @@ from store.engine import Database, Store, reading, transaction
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
-ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtext('windlass schema'))")
+ONE_AT_A_TIME = {
+    False: text("SELECT pg_advisory_xact_lock(hashtext('windlass schema'))"),
+    True: text("SELECT 1"),
+}
+"""What waits until nobody else changes the tables. On SQLite any first statement does."""
 
 
 def config(connection: Connection | None = None) -> Config:
@@ -94,8 +98,7 @@ def _make_room(file: Path) -> None:
 class _Schema(Store):
     @transaction
     async def upgrade(self, session: AsyncSession) -> str:
-        if not self._database.is_sqlite:  # there, the write lock is taken by now
-            await session.execute(ONE_AT_A_TIME)
+        await session.execute(ONE_AT_A_TIME[self._database.is_sqlite])
         connection = await session.connection()
         await connection.run_sync(lambda held: command.upgrade(config(held), "head"))
         return newest()

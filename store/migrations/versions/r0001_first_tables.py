@@ -55,7 +55,7 @@ def _clusters() -> None:
     op.create_index(
         "uq_clusters_living_name",
         "clusters",
-        ["tenant", "name"],
+        ["name", "tenant"],
         unique=True,
         sqlite_where=LIVING,
         postgresql_where=LIVING,
@@ -151,7 +151,7 @@ def _steps_and_journal() -> None:
         sa.Column("note", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("operation", "key", name=op.f("pk_steps")),
     )
-    op.create_index("ix_steps_verb_ended", "steps", ["verb", "ended"])
+    op.create_index("ix_steps_state_ended", "steps", ["state", "ended"])
     op.create_table(
         "journal",
         sa.Column("operation", sa.String(36), nullable=False),
