@@ -1,56 +1,74 @@
-"""`python -m tests.bench [MEASURE ...]`: measure, print a table, and write build/bench.json.
+"""`python -m tests.bench [MEASURE ...]`: measure, print tables, and write build/bench.json.
 
 Everything is measured in processes that the bench starts and stops itself, on state of its own."""
 
 import argparse
+import asyncio
 import json
 import os
 import platform
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import uvloop
-
-from tests.bench import creation
 from tests.bench.figures import Figure, load, show
 from tests.bench.place import ROOT
 
-REPEATS = 7
+REPEATS = 5
 OUTPUT = ROOT / "build" / "bench.json"
 
-MEASURES: dict[str, Callable[[int], Awaitable[list[Figure]]]] = {
-    "creation": creation.measure,
-}
+Measures = Mapping[str, Callable[[int], Awaitable[list[Figure]]]]
 
 
-async def run(chosen: list[str], repeats: int) -> None:
-    measures: dict[str, Any] = {}
+def measures() -> Measures:
+    """Every measure by its name. gRPC is loaded here, once it has been told that we start
+    processes all the time and that none of them goes on with its connections."""
+    os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+    from tests.bench import accepting, command, creation, crowd, reads
+
+    return {
+        "creation": creation.measure,
+        "reads": reads.measure,
+        "accepting": accepting.measure,
+        "crowd": crowd.measure,
+        "command": command.measure,
+    }
+
+
+async def run(chosen: Measures, repeats: int) -> None:
+    """Measure one after the other. What was measured is written down at once."""
+    found: dict[str, Any] = {}
+    for name, measure in chosen.items():
+        before = load()
+        figures = await measure(repeats)
+        after = load()
+        show(f"{name} (load before {before}; after {after})", figures)
+        found[name] = {"load": [before, after], "figures": [each.written() for each in figures]}
+        _write(found)
+
+
+def _write(found: Mapping[str, Any]) -> None:
     written = {
         "measured": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "processors": os.cpu_count(),
-        "measures": measures,
+        "measures": found,
     }
-    for name in chosen:
-        before = load()
-        figures = await MEASURES[name](repeats)
-        show(f"{name}   (load before {before}, after {load()})", figures)
-        measures[name] = {
-            "load": [before, load()],
-            "figures": [f.written() for f in figures],
-        }
-        OUTPUT.parent.mkdir(exist_ok=True)
-        OUTPUT.write_text(json.dumps(written, indent=1))
+    OUTPUT.parent.mkdir(exist_ok=True)
+    OUTPUT.write_text(json.dumps(written, indent=1) + "\n")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench")
-    parser.add_argument("measures", nargs="*", choices=[*MEASURES, []], help="default: all")
+    known = measures()
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("measures", nargs="*", help=f"{', '.join(known)}; all if none is named")
     parser.add_argument("--repeats", type=int, default=REPEATS)
     given = parser.parse_args()
-    uvloop.run(run(given.measures or list(MEASURES), given.repeats))
+    if unknown := set(given.measures) - set(known):
+        parser.error(f"no such measure: {', '.join(sorted(unknown))}")
+    chosen = {name: known[name] for name in given.measures or known}
+    asyncio.run(run(chosen, given.repeats))
     print(f"written to {OUTPUT}", file=sys.stderr)
 
 

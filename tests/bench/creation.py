@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import count
 from statistics import mean
 from time import perf_counter
+from typing import Any
 
 import grpc.aio
 from temporalio.client import Client
@@ -41,7 +42,7 @@ names = (f"bench-{number}" for number in count())
 class Run:
     """One cluster made."""
 
-    id: str
+    name: str
     seconds: float
     history: History
     cpu: dict[str, float]
@@ -58,18 +59,14 @@ class Ours:
 
     async def make(self) -> Run:
         cpu, began = self._place.cpu(), perf_counter()
-        call = self._stub.CreateCluster(ordered(next(names)))
+        order = ordered(next(names))
+        call = self._stub.CreateCluster(order)
         await call
-        trailers = {key: str(value) for key, value in await call.trailing_metadata()}
-        workflow_id = f"op-{trailers['windlass-operation']}"
+        told: Any = dict(await call.trailing_metadata())
+        workflow_id = f"op-{told['windlass-operation']}"
         await ended(self._client, workflow_id)
-        seconds = perf_counter() - began
-        return Run(
-            workflow_id,
-            seconds,
-            await history(self._client, workflow_id),
-            self._place.cpu(since=cpu),
-        )
+        seconds, used = perf_counter() - began, self._place.cpu(since=cpu)
+        return Run(order.name, seconds, await history(self._client, workflow_id), used)
 
 
 class Bare:
@@ -90,13 +87,8 @@ class Bare:
         await self._client.execute_workflow(
             BareCreateCluster.run, plan, id=workflow_id, task_queue=self._queue
         )
-        seconds = perf_counter() - began
-        return Run(
-            workflow_id,
-            seconds,
-            await history(self._client, workflow_id),
-            self._place.cpu(since=cpu),
-        )
+        seconds, used = perf_counter() - began, self._place.cpu(since=cpu)
+        return Run(plan.name, seconds, await history(self._client, workflow_id), used)
 
     async def _plan(self) -> ClusterPlan:
         order = ClusterOrder(

@@ -1,6 +1,7 @@
 """A place to measure in: a site with its processes, on ports and state that nobody else has."""
 
 import asyncio
+import ctypes
 import json
 import os
 import secrets
@@ -30,6 +31,8 @@ READY_SECONDS = 60.0
 STOP_SECONDS = 20.0
 LOOK_SECONDS = 0.02
 SAMPLE_SECONDS = 0.1
+DIES_WITH_PARENT = 1
+"""PR_SET_PDEATHSIG: nothing that the bench starts outlives it."""
 
 PACES = ("deploy", "boot", "cloud_init", "release", "initialise", "join", "node_ready", "upgrade")
 
@@ -124,6 +127,7 @@ class Place:
                 stdout=file,
                 stderr=file,
                 start_new_session=True,  # Ctrl-C is ours to pass on, in our order
+                preexec_fn=_die_with_parent,
             )
         part = self.parts[name] = Part(name, process, log)
         return part
@@ -136,10 +140,14 @@ class Place:
         worker = await self.start("worker", PYTHON, "worker.py")
         await worker.told("worker ready")
 
+    async def end(self, *names: str) -> None:
+        """Stop some processes, whose work is done."""
+        for name in names:
+            await self.parts.pop(name).stop()
+
     async def stop(self) -> None:
         """Stop every process, the last started first."""
-        for part in reversed(self.parts.values()):
-            await part.stop()
+        await self.end(*reversed(self.parts))
 
     def cpu(self, *, since: Mapping[str, float] | None = None) -> dict[str, float]:
         """Seconds of processor that every process has used, in all or since then."""
@@ -192,6 +200,7 @@ def _environment(state: Path, machines: int, database: str) -> dict[str, str]:
         "LOG_FORMAT": "json",
         "TEMPORAL__ADDRESS": f"127.0.0.1:{free_port()}",
         "WORKER__METRICS_PORT": "0",
+        "WORKER__GRACEFUL_SECONDS": "1",
         "MAAS__URL": f"http://127.0.0.1:{(site_port := free_port())}/MAAS/",
         "MAAS__API_KEY": ":".join(secrets.token_hex(9) for _ in range(3)),
         "KAAS__SSH_PORT": str(free_port()),
@@ -219,6 +228,11 @@ def _temporal(place: Place) -> list[str]:
         database_file=str(place.state / "temporal.db"),
     )
     return [str(Path(PYTHON).with_name("temporal")), *arguments]
+
+
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(DIES_WITH_PARENT, signal.SIGKILL)
 
 
 def free_port() -> int:

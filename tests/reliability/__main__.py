@@ -6,10 +6,12 @@ import argparse
 import asyncio
 import os
 import secrets
+import signal
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from time import monotonic
+from typing import Any
 
 from tests.reliability.outcome import Outcome, say
 
@@ -49,6 +51,13 @@ async def run(chosen: Drills, seed: int) -> list[Outcome]:
     return outcomes
 
 
+async def until_told(work: Coroutine[Any, Any, list[Outcome]]) -> list[Outcome]:
+    """Do it. SIGTERM is heard like Ctrl-C, so that nothing we started is left behind."""
+    task = asyncio.create_task(work)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await task
+
+
 def summary(outcomes: list[Outcome]) -> str:
     lines = [f"{'drill':18} {'seconds':>8} {'kills':>6}  promises"]
     for drill, figures, broken in outcomes:
@@ -69,7 +78,10 @@ def main() -> int:
     if unknown:
         parser.error(f"no such drill: {', '.join(unknown)}; there are {', '.join(there)}")
     chosen = {name: there[name] for name in given.drills or there}
-    outcomes = asyncio.run(run(chosen, given.seed))
+    try:
+        outcomes = asyncio.run(until_told(run(chosen, given.seed)))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        return 130
     say(summary(outcomes))
     return 1 if any(outcome.broken for outcome in outcomes) else 0
 

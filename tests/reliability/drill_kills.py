@@ -19,7 +19,7 @@ from tests.reliability.verdict import judged, nodes_missing, read
 PAUSE_SECONDS = (0.3, 2.2)
 """Between one kill and the next."""
 
-KILLING_SECONDS = 40.0
+KILLING_SECONDS = 30.0
 """For how long processes are killed in each half, at most: then what is left must end."""
 
 OPERATION_SECONDS = 240.0

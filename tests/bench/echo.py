@@ -1,0 +1,46 @@
+"""`python -m tests.bench.echo FILE`: answers every call with the same bytes, and does nothing else.
+As fast as a gRPC server in this language gets."""
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grpc
+import grpc.aio
+import structlog
+import uvloop
+
+from settings import Settings, start_log
+
+if TYPE_CHECKING:
+    from grpc import HandlerCallDetails, RpcMethodHandler
+
+
+class Echo(grpc.GenericRpcHandler):
+    def __init__(self, reply: bytes) -> None:
+        async def answer(_request: bytes, _context: object) -> bytes:
+            return reply
+
+        self._handler: RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(answer)
+
+    def service(self, _details: "HandlerCallDetails") -> "RpcMethodHandler[bytes, bytes]":
+        return self._handler
+
+
+async def serve(reply: bytes) -> None:
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((Echo(reply),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    told = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
+    structlog.get_logger().info("ready", grpc=f"127.0.0.1:{port}")
+    await told.wait()
+    await server.stop(None)
+
+
+if __name__ == "__main__":
+    start_log(Settings())
+    uvloop.run(serve(Path(sys.argv[1]).read_bytes()))
