@@ -1,11 +1,17 @@
 """Questions that arrive together are asked together.
 
 Whoever asks waits for the batch that begins after the question, so an answer is never older than
-its question; under load many questions share one transaction. Nothing is cached."""
+its question; under load many questions share one transaction. Nothing is cached.
+
+Callers who were answered together tend to come back together. So a batch waits for as many as the
+last one had, while somebody still comes every moment; who is alone never waits."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
+
+MOMENT_SECONDS = 0.001
+"""The shortest the loop can sleep."""
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
@@ -24,6 +30,7 @@ class Gather(Generic[Question, Answer]):
         most: int = 200,
     ) -> None:
         self._answer = answer
+        self._crowd = 1
         self._most = most
         self._waiting: list[tuple[Question, asyncio.Future[Answer]]] = []
         self._task: asyncio.Task[None] | None = None
@@ -37,6 +44,7 @@ class Gather(Generic[Question, Answer]):
 
     async def _work(self) -> None:
         while self._waiting:
+            await self._company()
             batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
             try:
                 answers = await self._answer([question for question, _ in batch])
@@ -50,6 +58,14 @@ class Gather(Generic[Question, Answer]):
             else:
                 for (_, future), answer in zip(batch, answers, strict=True):
                     _settle(future, answer)
+
+    async def _company(self) -> None:
+        """Wait for the others, if there were others the last time."""
+        seen = 0
+        while seen < len(self._waiting) < self._crowd:
+            seen = len(self._waiting)
+            await asyncio.sleep(MOMENT_SECONDS)
+        self._crowd = min(len(self._waiting), self._most)
 
 
 def _settle(future: "asyncio.Future[Answer]", answer: Answer | Exception) -> None:

@@ -264,6 +264,27 @@ async def test_a_question_is_answered_by_a_batch_that_begins_after_it() -> None:
     assert batches == [[0, 1, 2], [3, 4, 5], [6]]
 
 
+async def test_those_who_were_answered_together_are_waited_for_and_nobody_else_is() -> None:
+    batches: list[list[int]] = []
+
+    async def answer(questions: Sequence[int]) -> list[int | Exception]:
+        batches.append(list(questions))
+        return list(questions)
+
+    gather = Gather[int, int](answer)
+
+    async def ask(number: int, turns: int) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await gather.ask(number)
+
+    await asyncio.gather(*(ask(number, turns=0) for number in (1, 2, 3)))
+    await asyncio.gather(*(ask(number, turns=5 * number) for number in (1, 2, 3)))
+    await gather.ask(4)
+    await asyncio.gather(*(ask(number, turns=5 * number) for number in (5, 6)))
+    assert batches == [[1, 2, 3], [1, 2, 3], [4], [5], [6]]
+
+
 async def test_whoever_asked_is_told_when_the_answering_is_called_off() -> None:
     answering: list[asyncio.Task[object] | None] = []
 
