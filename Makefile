@@ -1,14 +1,20 @@
 # `make help` lists what there is. A fresh machine needs make, python3.11 (or newer) and a package
 # index; everything else is installed into .venv from the locked requirements.
 
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+PYTHON ?= $(shell command -v python3.11 || echo python3)
 BIN := .venv/bin
 PIP := -m pip --disable-pip-version-check --quiet install
 T ?=
 
+# A recipe's first line, where a Python of this machine is needed.
+define have_python
+@command -v $(PYTHON) >/dev/null && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	{ echo "error: Windlass needs Python 3.11 or newer. do: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+endef
+
 .DEFAULT_GOAL := help
-.PHONY: help up test check format protos descriptors bench reliability conformance histories \
-	migration docs lock clean
+.PHONY: help up test check format protos descriptors bench reliability histories migration docs \
+	lock clean .venv .venv-libmaas
 
 help: ## show this
 	@grep -hE '^[a-z.-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -23,7 +29,7 @@ check: .venv ## format, lint, types, and who may import whom
 	@$(BIN)/ruff format --check -q
 	@$(BIN)/ruff check -q
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-cache | tail -n 3
+	@$(BIN)/lint-imports --no-cache --no-logo
 
 format: .venv ## put the code into its form
 	@$(BIN)/ruff check --fix -q; $(BIN)/ruff format -q
@@ -46,26 +52,33 @@ histories: .venv ## record the workflow histories that the suite replays
 migration: .venv ## draft a revision for a change of the tables: make migration M="what changes"
 	@$(BIN)/python -m store draft "$(M)"
 
-docs: .venv ## paste the command's help texts into docs/cli.md
+docs: .venv ## paste what the code says of itself into docs/cli.md and docs/settings.md
 	@$(BIN)/python -m tests.docs
 
 lock: ## write requirements/*.txt anew from pyproject.toml
+	$(have_python)
 	@$(PYTHON) requirements/lock.py
 
 clean: ## remove what make made; the state of `make up` too
 	@rm -rf .venv .venv-libmaas .windlass build *.egg-info
 
-.venv: requirements/dev.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "error: Windlass needs Python 3.11 or newer. do: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+# An environment is there once its last file is. What an interrupted run left is begun anew.
+.venv: .venv/.installed
+.venv-libmaas: .venv-libmaas/.installed
+
+.venv/.installed: requirements/dev.txt pyproject.toml
+	$(have_python)
 	@echo "installing into .venv (once) ..."
+	@test -e $@ || rm -rf .venv
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python $(PIP) --require-hashes -r requirements/dev.txt || \
-		{ echo "error: the packages could not be installed. do: check that pip reaches a package index (pip config list)" >&2; rm -rf .venv; exit 1; }
+		{ echo "error: the packages could not be installed. do: check that pip reaches a package index (pip config list)" >&2; exit 1; }
 	@$(BIN)/python $(PIP) --no-deps --no-build-isolation --editable .
-	@touch .venv
+	@touch $@
 
-.venv-libmaas: requirements/libmaas.txt
+.venv-libmaas/.installed: requirements/libmaas.txt
+	$(have_python)
+	@test -e $@ || rm -rf .venv-libmaas
 	@$(PYTHON) -m venv .venv-libmaas
-	@.venv-libmaas/bin/python $(PIP) --require-hashes -r requirements/libmaas.txt || { rm -rf .venv-libmaas; exit 1; }
-	@touch .venv-libmaas
+	@.venv-libmaas/bin/python $(PIP) --require-hashes -r requirements/libmaas.txt
+	@touch $@

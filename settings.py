@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -19,7 +19,17 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from domain.errors import Invalid
+
 PREFIX = "WINDLASS_"
+
+STATE = ".windlass"
+BELOW_STATE = {
+    "database": "sqlite+aiosqlite:///{}/windlass.db",
+    "key_file": "{}/seal.key",
+    "maas.api_key_file": "{}/maas.key",
+}
+"""What lies below `state`, wherever that is, unless somebody says where it is."""
 
 
 class Part(BaseModel):
@@ -58,7 +68,8 @@ class Maas(Part):
     url: str = Field("http://127.0.0.1:5240/MAAS/", description="the MAAS region")
     api_key: SecretStr = Field(SecretStr(""), description="consumer:token:secret")
     api_key_file: Path | None = Field(
-        Path(".windlass/maas.key"), description="read when api_key is empty"
+        Path(BELOW_STATE["maas.api_key_file"].format(STATE)),
+        description="read when api_key is empty; below `state` unless it is set",
     )
     at_once: int = Field(10, description="requests to MAAS at the same time, per process")
 
@@ -121,13 +132,19 @@ class Settings(BaseSettings):
         toml_file=os.environ.get(f"{PREFIX}FILE", "windlass.toml"),
     )
 
-    state: Path = Field(Path(".windlass"), description="where the embedded parts keep their state")
+    state: Path = Field(
+        Path(STATE), description="where state is kept that is not told to be elsewhere"
+    )
     database: str = Field(
-        "sqlite+aiosqlite:///.windlass/windlass.db",
-        description="sqlite+aiosqlite:///PATH or postgresql+asyncpg://USER:PASSWORD@HOST/NAME",
+        BELOW_STATE["database"].format(STATE),
+        description="sqlite+aiosqlite:///PATH or postgresql+asyncpg://USER:PASSWORD@HOST/NAME; "
+        "below `state` unless it is set",
     )
     database_connections: int = Field(8, description="connections to the database, per process")
-    key_file: Path = Field(Path(".windlass/seal.key"), description="what secrets are sealed with")
+    key_file: Path = Field(
+        Path(BELOW_STATE["key_file"].format(STATE)),
+        description="what secrets are sealed with; below `state` unless it is set",
+    )
     grpc_address: str = Field("127.0.0.1:9020", description="where the gRPC API listens")
     http_address: str = Field("127.0.0.1:8282", description="where the HTTP door listens")
     request_id_window: timedelta = Field(
@@ -154,6 +171,35 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _kept_below_state(cls, said: dict[str, Any]) -> dict[str, Any]:
+        """Whoever moves `state` moves all that is kept in files, but for what was given a place."""
+        state, maas = Path(str(said.get("state", STATE))), said.get("maas", {})
+        below = {name: place.format(state) for name, place in BELOW_STATE.items()}
+        api_key_file = below.pop("maas.api_key_file")
+        if isinstance(maas, dict):  # one that was made elsewhere says all of it
+            maas = {"api_key_file": api_key_file, **maas}
+        return {**below, **said, "maas": maas}
+
+
+def read() -> Settings:
+    """The settings as they are here. Invalid says what is wrong with them, a line for each of it
+    and never a value: that may be a secret."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        wrong = [
+            f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
+            for each in error.errors(include_input=False)
+        ]
+    except ValueError as error:  # a file or a variable that cannot be parsed
+        wrong = [str(error)]
+    raise Invalid(
+        "\n  ".join(["the settings are not valid", *wrong]),
+        do="correct them in windlass.toml or WINDLASS_…",
+    )
 
 
 def start_log(settings: Settings) -> None:
@@ -193,7 +239,8 @@ class Origin(BaseModel):
 
     name: str
     value: str
-    origin: Literal["default", "file", "environment"]
+    origin: Literal["default", "file", "environment", "state"]
+    """`state`: nobody set it, and it lies below a `state` that somebody set."""
     variable: str
     """The environment variable that would set it."""
     description: str
@@ -205,14 +252,17 @@ def origins(settings: Settings) -> list[Origin]:
     file: dict[str, Any] = TomlConfigSettingsSource(Settings)()
     found = []
     for path, value, description in _leaves(settings):
-        origin: Literal["default", "file", "environment"] = "default"
+        origin: Literal["default", "file", "environment", "state"] = "default"
+        name = ".".join(path)
         if _holds(env, path):
             origin = "environment"
         elif _holds(file, path):
             origin = "file"
+        elif name in BELOW_STATE and ("state" in env or "state" in file):
+            origin = "state"
         found.append(
             Origin(
-                name=".".join(path),
+                name=name,
                 value=str(value),
                 origin=origin,
                 variable=PREFIX + "__".join(path).upper(),

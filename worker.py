@@ -18,10 +18,12 @@ from typing import Protocol, TypeVar
 
 import structlog
 import uvloop
-from pydantic import ValidationError
+from sqlalchemy.exc import DBAPIError
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
+from temporalio.service import RPCError
 from temporalio.worker import Worker
 
 from activities.endpoints import Endpoints
@@ -35,8 +37,8 @@ from activities.verbs import BOOKS_QUEUE
 from clients.kubernetes import KubernetesApi
 from clients.maas import Maas, MaasEndpoints, MaasMachines
 from clients.ssh import SshNodes
-from domain.errors import DomainError, Unavailable
-from settings import MissingKeyError, Settings, start_log
+from domain.errors import DomainError, Invalid, Unavailable
+from settings import MissingKeyError, Settings, read, start_log
 from store.clusters import Clusters
 from store.engine import Database
 from store.journal import Journal
@@ -50,6 +52,9 @@ from workflows.serving import SCHEDULED, Serving, crew, schedule
 
 CONNECT_SECONDS = 60.0
 """How long Temporal may take to come up before we give up."""
+
+PAUSE_SECONDS = 1.0
+"""Between two looks at something that is still starting."""
 
 log = structlog.get_logger()
 
@@ -122,19 +127,27 @@ QUEUES = ("machines", "endpoints", "kubeadm", "kubernetes", BOOKS_QUEUE)
 
 
 async def connect(settings: Settings) -> Client:
-    """The one connection of this process. Temporal may still be starting, so we try for a while."""
-    worker = settings.worker
-    metrics = PrometheusConfig(bind_address=f"{worker.metrics_host}:{worker.metrics_port}")
-    runtime = Runtime(telemetry=TelemetryConfig(metrics=metrics))
+    """The one connection of this process. Temporal may still be starting, so we try for a while; a
+    namespace that it does not have is an RPCError at once."""
+    namespace = settings.temporal.namespace
+    runtime = measured(settings)
     deadline = asyncio.get_running_loop().time() + CONNECT_SECONDS
     while True:
         try:
-            return await Client.connect(
+            client = await Client.connect(
                 settings.temporal.address,
-                namespace=settings.temporal.namespace,
+                namespace=namespace,
                 data_converter=pydantic_data_converter,
                 runtime=runtime,
             )
+            look = DescribeNamespaceRequest(namespace=namespace)
+            await client.workflow_service.describe_namespace(look, retry=True)
+            return client
+        except ValueError as error:
+            raise Invalid(
+                f"{settings.temporal.address} is no address of a Temporal server: {error}",
+                do="correct WINDLASS_TEMPORAL__ADDRESS",
+            ) from error
         except RuntimeError as error:
             if asyncio.get_running_loop().time() > deadline:
                 raise Unavailable(
@@ -143,7 +156,41 @@ async def connect(settings: Settings) -> Client:
                     do="start it, or set WINDLASS_TEMPORAL__ADDRESS",
                 ) from error
             log.warning("temporal does not answer yet", error=str(error))
-            await asyncio.sleep(1)
+            await asyncio.sleep(PAUSE_SECONDS)
+
+
+def measured(settings: Settings) -> Runtime:
+    """Temporal's side of this process, with its metrics. Unavailable if they cannot be served."""
+    address = f"{settings.worker.metrics_host}:{settings.worker.metrics_port}"
+    try:
+        return Runtime(telemetry=TelemetryConfig(metrics=PrometheusConfig(bind_address=address)))
+    except ValueError as error:
+        raise Unavailable(
+            f"metrics cannot be served on {address}: {error}",
+            subject=address,
+            reason="ADDRESS_IN_USE",
+            do="set WINDLASS_WORKER__METRICS_PORT to a free port, or to 0 for any",
+        ) from error
+
+
+async def vetted(vault: Secrets, stop: asyncio.Event) -> bool:
+    """Wait until the database can tell whether our key is the right one, since nothing may be
+    sealed before. Failed if it is not; False if we are told to stop first."""
+    said = ""
+    while not stop.is_set():
+        try:
+            await vault.verify()
+            return True
+        except Unavailable as error:
+            trouble = error.message
+        except DBAPIError as error:
+            trouble = f"{error.orig}; has it been migrated?"
+        if trouble != said:
+            log.warning("waiting for the database", error=trouble)
+            said = trouble
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), PAUSE_SECONDS)
+    return False
 
 
 async def serve(settings: Settings, queues: Sequence[str]) -> None:
@@ -153,9 +200,6 @@ async def serve(settings: Settings, queues: Sequence[str]) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     database = Database(settings.database, connections=settings.database_connections)
     crewing = Crew(settings, database)
-    with suppress(Unavailable):  # a database that is away is waited for, a wrong key is not
-        await crewing.vault.verify()
-    client = await connect(settings)
     serving = Serving(
         slots=settings.worker.slots,
         cached_workflows=settings.worker.cached_workflows,
@@ -164,9 +208,12 @@ async def serve(settings: Settings, queues: Sequence[str]) -> None:
         deployment=settings.worker.deployment,
         build_id=settings.worker.build_id,
     )
-    books = crewing.books() if BOOKS_QUEUE in queues else []
-    workers = crew(client, crewing.hands(queues), books, [Logbook(crewing.marks)], serving)
     try:
+        if not await vetted(crewing.vault, stop):
+            return
+        client = await connect(settings)
+        books = crewing.books() if BOOKS_QUEUE in queues else []
+        workers = crew(client, crewing.hands(queues), books, [Logbook(crewing.marks)], serving)
         if books:
             await schedule(client, serving.prefix, SCHEDULED)
         log.info("worker ready", queues=sorted(workers))
@@ -196,17 +243,20 @@ def main(arguments: Sequence[str]) -> int:
         )
         return 2
     try:
-        settings = Settings()
+        settings = read()
         start_log(settings)
         # The logbook tells how every step went; Temporal would tell it again, with a traceback.
         logging.getLogger("temporalio.activity").setLevel(logging.CRITICAL)
         uvloop.run(serve(settings, arguments or QUEUES))
-    except ValidationError as error:
-        return _refused(f"the settings are wrong: {error}", "windlass config show --origin")
     except MissingKeyError as error:
         return _refused(str(error), "set WINDLASS_MAAS__API_KEY or WINDLASS_MAAS__API_KEY_FILE")
     except DomainError as error:
         return _refused(error.message, error.do)
+    except RPCError as error:
+        return _refused(
+            f"Temporal refused: {error.message}",
+            "look at WINDLASS_TEMPORAL__NAMESPACE, and at WINDLASS_TEMPORAL__ADDRESS",
+        )
     return 0
 
 

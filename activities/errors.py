@@ -2,7 +2,7 @@
 
 from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
 
-from domain.errors import DomainError, Failure, Unavailable
+from domain.errors import KINDS, DomainError, Failed, Failure, Overdue, Unavailable
 from domain.operation import STALE, Cancelled
 
 TRIED_AGAIN = frozenset({Unavailable.__name__})
@@ -29,8 +29,11 @@ def understood(error: BaseException) -> Failure:
     if isinstance(cause, ApplicationError):
         if cause.details and isinstance(cause.details[0], dict):
             return Failure.model_validate(cause.details[0])
-        return Failure(kind="Failed", message=cause.message, reason=cause.type or "UNEXPECTED")
-    return Failure(kind="Overdue", message=str(cause), reason=type(cause).__name__.upper())
+        if kind := KINDS.get(cause.type or ""):
+            return Failure.of(kind(cause.message))
+        said = f"{cause.type}: {cause.message}"
+        return Failure.of(Failed(said, reason="UNEXPECTED"))
+    return Failure.of(Overdue(str(cause)))
 
 
 def pushed_aside(error: BaseException) -> bool:

@@ -14,7 +14,8 @@ class Kubeadm:
     @activity.defn(name="kubeadm.reach")
     async def reach(self, machine: Machine) -> None:
         """Only looks, and pins the host's key the first time."""
-        await until_true(lambda: self._nodes.reach(machine))
+        what = f"{machine.named} was to answer SSH at {machine.address}"
+        await until_true(what, lambda: self._nodes.reach(machine))
 
     @activity.defn(name="kubeadm.preflight")
     async def preflight(self, machine: Machine) -> None:

@@ -13,7 +13,8 @@ class Kubernetes:
     @activity.defn(name="kubernetes.wait_api")
     async def wait_api(self, node: Node) -> None:
         """Only looks: whether the API answers through its endpoint."""
-        await until_true(lambda: self._api.ready(node))
+        what = f"the API of {node.endpoint} was to answer"
+        await until_true(what, lambda: self._api.ready(node))
 
     @activity.defn(name="kubernetes.install_network")
     async def install_network(self, node: Node) -> None:
@@ -28,7 +29,7 @@ class Kubernetes:
             version = await self._api.node_ready(node)
             return None if version is None else Kubelet(version=version)
 
-        return await until(ready)
+        return await until(f"node {node.named} was to be Ready", ready)
 
     @activity.defn(name="kubernetes.label")
     async def label(self, node: Node) -> None:

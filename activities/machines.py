@@ -25,7 +25,8 @@ class Machines:
     @activity.defn(name="machines.wait_deployed")
     async def wait_deployed(self, machine: Machine) -> Machine:
         """Only looks. Failed if the machine never will be deployed, or is no longer ours."""
-        return await until(lambda: self._pool.deployed(machine))
+        what = f"{machine.named} ({machine.hostname}) was installing itself"
+        return await until(what, lambda: self._pool.deployed(machine))
 
     @activity.defn(name="machines.release")
     async def release(self, slot: Slot) -> None:
@@ -33,7 +34,7 @@ class Machines:
         operator can put right tomorrow, and giving up would leak the machine."""
         try:
             await self._pool.release(slot)
-            await until_true(lambda: self._pool.released(slot))
+            await until_true(f"{slot.name} was being released", lambda: self._pool.released(slot))
         except DomainError as error:
             raise Unavailable(error.message, subject=slot.name) from error
 
@@ -45,7 +46,7 @@ class Machines:
             return not await self._pool.sweep(mark)
 
         try:
-            await until_true(clean)
+            await until_true(f"what is left of {mark.name} was being released", clean)
         except DomainError as error:
             raise Unavailable(error.message, subject=mark.name) from error
 

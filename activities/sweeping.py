@@ -7,7 +7,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from domain.cluster import Phase
 from domain.errors import Failure
 from domain.frozen import Frozen
-from domain.operation import Kind, Operation, OperationId, Reached
+from domain.operation import Cancelled, Kind, Operation, OperationId, Reached, Stage
 from domain.ports import Stock
 from store.clusters import Clusters
 from store.operations import Operations
@@ -15,11 +15,19 @@ from store.stocks import Stocks
 
 UNLAUNCHED_SECONDS = 5.0
 SILENT_SECONDS = 300.0
+UNTAKEN_SECONDS = 60.0
+"""By then a workflow that was started has taken its operation up, unless workers are behind."""
 
 ALIVE = frozenset({WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_NEW})
 
 LOST: dict[Kind, Phase | None] = {Kind.CREATE_CLUSTER: Phase.ERROR, Kind.DELETE_CLUSTER: None}
 """What a cluster is once the workflow that changed it is gone. None: as it was."""
+
+NEVER = {
+    True: "began the operation",
+    False: "ended the operation; what it held is given back when the cluster is deleted",
+}
+"""What a lost workflow never did, by whether its operation was still to be taken up."""
 
 
 class Due(Frozen):
@@ -45,39 +53,53 @@ class Sweeping:
 
     @activity.defn(name="sweeping.look")
     async def look(self) -> Standing:
-        """What was accepted and not started, called off and not told, or not heard of."""
+        """What was accepted and not started, called off and not told, or not heard of. What was
+        started and never taken up is not heard of either."""
         return Standing(
             unlaunched=_due(await self._operations.unlaunched(UNLAUNCHED_SECONDS)),
             called_off=_due(await self._operations.called_off()),
-            silent=_due(await self._operations.silent(SILENT_SECONDS)),
+            silent=_due(await self._operations.silent(SILENT_SECONDS, UNTAKEN_SECONDS)),
         )
 
     @activity.defn(name="sweeping.verify")
     async def verify(self, due: Due) -> None:
-        """Ask Temporal after a silent operation; one whose workflow is gone ends as failed. The
-        one book that looks beyond our rows. It never starts anything over."""
-        handle = activity.client().get_workflow_handle(f"op-{due.id}")
-        try:
-            status = (await handle.describe()).status
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            status = None
-        if status in ALIVE:
+        """Ask Temporal after a silent operation; one whose workflow is gone ends as failed, or as
+        cancelled if it was called off before it began. One that was not taken up yet and that
+        Temporal does not know is still to be launched. The one book that looks beyond our rows.
+        It never starts anything over."""
+        status = await _status(due.id)
+        operation = await self._operations.get(due.id)  # read last: what is over begins no more
+        untaken = operation.stage is Stage.REQUESTED
+        if status in ALIVE or (status is None and untaken):
+            await self._operations.found_alive(due.id)
             return
         ending = status.name.lower().replace("_", " ") if status else "unknown to Temporal"
-        failure = Failure(
-            kind="Failed",
-            message=f"its workflow is {ending} and never ended the operation; "
-            "what it held is given back when the cluster is deleted",
-            reason="WORKFLOW_LOST",
-        )
-        await self._clusters.reach(Reached.badly(due.id, LOST[due.kind], failure))
+        if untaken and operation.cancel_requested:
+            failure = Cancelled.by("its caller")
+        else:
+            failure = Failure(
+                kind="Failed",
+                message=f"its workflow is {ending} and never {NEVER[untaken]}",
+                reason="WORKFLOW_LOST",
+            )
+        lost = Reached.badly(due.id, LOST[due.kind], failure, undone=untaken)
+        await self._clusters.reach(lost)
 
     @activity.defn(name="sweeping.restock")
     async def restock(self, stock: Stock) -> None:
         """Remember what the machine pool holds."""
         await self._stocks.saw(stock)
+
+
+async def _status(operation: OperationId) -> WorkflowExecutionStatus | None:
+    """How its workflow stands. None: Temporal does not know it."""
+    try:
+        handle = activity.client().get_workflow_handle(f"op-{operation}")
+        return (await handle.describe()).status
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return None
 
 
 def _due(operations: list[Operation]) -> tuple[Due, ...]:

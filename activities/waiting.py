@@ -2,8 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from time import monotonic
 from typing import TypeVar
+
+from temporalio import activity
+
+from domain.errors import Overdue, Unavailable
 
 Answer = TypeVar("Answer")
 
@@ -13,21 +18,38 @@ SHARE = 0.15
 """The next look comes after this share of the time waited so far: what takes seconds is noticed
 at once, and what takes half an hour is not asked for all the time."""
 
+LOOK_SECONDS = 60.0
+"""How long one look may take, whatever the client under it promises."""
 
-async def until(look: Callable[[], Awaitable[Answer | None]]) -> Answer:
-    """Look until there is an answer. Whoever calls this sets the deadline: an activity's
-    start-to-close timeout."""
+MARGIN = timedelta(seconds=15)
+"""How much earlier than Temporal we give up, to say ourselves what was waited for."""
+
+
+async def until(what: str, look: Callable[[], Awaitable[Answer | None]]) -> Answer:
+    """Look until there is an answer, or until it is Overdue, which is final: the hand has waited
+    nearly as long as its policy lets one attempt take."""
+    limit = activity.info().start_to_close_timeout
     began = monotonic()
-    while (answer := await look()) is None:
-        pause = (monotonic() - began) * SHARE
-        await asyncio.sleep(min(max(pause, FIRST_SECONDS), MOST_SECONDS))
+    while (answer := await _in_time(what, look)) is None:
+        waited = monotonic() - began
+        if limit and waited > (limit - MARGIN).total_seconds():
+            raise Overdue(f"{what}: not within {limit}")
+        await asyncio.sleep(min(max(waited * SHARE, FIRST_SECONDS), MOST_SECONDS))
     return answer
 
 
-async def until_true(look: Callable[[], Awaitable[bool]]) -> None:
+async def _in_time(what: str, look: Callable[[], Awaitable[Answer]]) -> Answer:
+    try:
+        async with asyncio.timeout(LOOK_SECONDS):
+            return await look()
+    except TimeoutError as error:
+        raise Unavailable(f"{what}: one look took more than {LOOK_SECONDS:g} s") from error
+
+
+async def until_true(what: str, look: Callable[[], Awaitable[bool]]) -> None:
     """Look until the answer is yes."""
 
     async def yes() -> bool | None:
         return await look() or None
 
-    await until(yes)
+    await until(what, yes)

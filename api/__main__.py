@@ -9,7 +9,6 @@ from contextlib import suppress
 import structlog
 import uvloop
 from google.longrunning import operations_pb2 as longrunning_pb2  # type: ignore[import-untyped]
-from pydantic import ValidationError
 from temporalio.client import Client
 
 from api import build
@@ -25,11 +24,11 @@ from api.server import Server
 from api.sweep import Sweep
 from api.web import Check, Web
 from domain.cluster import Limits
-from domain.errors import DomainError
+from domain.errors import DomainError, Unavailable
 from domain.releases import CATALOGUE as RELEASES
 from protos.gen.kaas import api_pb2 as kaas_pb2
 from protos.gen.ops import operations_pb2 as ops_pb2
-from settings import Settings, start_log
+from settings import Settings, read, start_log
 from store import operations as store
 from store import schema
 from store.clusters import Building, Clusters
@@ -41,6 +40,9 @@ from store.tail import Tail
 from workflows.catalogue import CATALOGUE
 
 QUEUE = "workflows"
+
+CHECK_SECONDS = 2.0
+"""How long the database may keep us from opening the doors. It is asked again with every call."""
 
 log = structlog.get_logger()
 
@@ -60,14 +62,31 @@ class Api:
         window = settings.request_id_window
         self._sweep = Sweep(self._operations, self._launch, meters, window=window)
         self._sweeping: asyncio.Task[None] | None = None
+        self._admits = False
         services = [self._clusters(built), *self._changes()]
-        self._server = Server(services, meters, describes_itself=settings.reflection)
+        self._server = Server(
+            services, meters, describes_itself=settings.reflection, admit=self.admit
+        )
         self._web = Web(settings.http_address, self._checks(), meters)
 
     @property
     def services(self) -> list[Service]:
         """Everything that is served."""
         return self._server.services
+
+    async def admit(self) -> None:
+        """Let calls in once the database has our tables and the key opens what lies in them:
+        nothing is sealed before. Unavailable until then, Failed if it is the wrong key."""
+        if self._admits:
+            return
+        if lacking := await self._tables():
+            raise Unavailable(
+                f"the database is {lacking}",
+                reason="DATABASE_UNAVAILABLE",
+                do="try again with the same request id once that is done",
+            )
+        await self._vault.verify()
+        self._admits = True
 
     async def start(self) -> tuple[str, str]:
         """Open both doors, and return their addresses."""
@@ -116,9 +135,21 @@ class Api:
 
     def _checks(self) -> list[Check]:
         return [
-            Check("database", lambda: schema.at_head(self._database)),
-            Check("temporal", self._launch.reached, "what is accepted starts once it is back"),
+            Check("database", self._rows),
+            Check("temporal", self._launch.trouble, "what is accepted starts once it is back"),
         ]
+
+    async def _rows(self) -> str:
+        """Why the database cannot be used, in a few words. Empty: it can."""
+        lacking = await self._tables()
+        if not lacking:
+            await self.admit()
+        return lacking
+
+    async def _tables(self) -> str:
+        if await schema.at_head(self._database):
+            return ""
+        return f"not at {schema.newest()}: run python -m store migrate"
 
 
 async def serve(settings: Settings) -> None:
@@ -129,6 +160,9 @@ async def serve(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
     try:
+        with suppress(Unavailable, TimeoutError):  # then it is asked with the first call
+            async with asyncio.timeout(CHECK_SECONDS):
+                await api.admit()
         grpc, http = await api.start()
         gc.collect()
         gc.freeze()  # what is here now stays: collections need not walk through it again and again
@@ -143,12 +177,9 @@ async def serve(settings: Settings) -> None:
 
 def main() -> int:
     try:
-        settings = Settings()
+        settings = read()
         start_log(settings)
         uvloop.run(serve(settings))
-    except ValidationError as error:
-        print(f"error: the settings are wrong: {error}", file=sys.stderr)
-        return 1
     except DomainError as error:
         print(f"error: {error.message}\n  do: {error.do}", file=sys.stderr)
         return 1

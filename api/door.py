@@ -36,6 +36,8 @@ CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 Answer = TypeVar("Answer")
 Parse: TypeAlias = Callable[[bytes], Message]
+Admit: TypeAlias = Callable[[], Awaitable[None]]
+"""Raises what a call is told instead of its answer, if it is not to be let in."""
 
 log = structlog.get_logger()
 
@@ -54,10 +56,15 @@ class Service(NamedTuple):
         return self.alias or str(self.described.full_name)
 
 
+async def anybody() -> None:
+    """Lets every call in."""
+
+
 class _Method(NamedTuple):
     name: str
     seconds: float | None
     """How long a call may take. None: until its stream ends, or the server."""
+    admit: Admit
     tally: Callable[[grpc.StatusCode, float], None]
 
 
@@ -68,10 +75,10 @@ class Door:
         self._streams: set[asyncio.Timeout] = set()
         self._closed = False
 
-    def opened(self, service: Service) -> grpc.GenericRpcHandler:
+    def opened(self, service: Service, admit: Admit = anybody) -> grpc.GenericRpcHandler:
         """What a server registers for a service. A method that nobody serves is an error now."""
         methods = service.described.methods
-        handlers = {method.name: self._handler(service, method) for method in methods}
+        handlers = {method.name: self._handler(service, method, admit) for method in methods}
         return grpc.method_handlers_generic_handler(service.name, handlers)
 
     @property
@@ -88,13 +95,13 @@ class Door:
             limit.reschedule(now)
         self._streams.clear()
 
-    def _handler(self, service: Service, described: Any) -> "Handler":
+    def _handler(self, service: Service, described: Any, admit: Admit) -> "Handler":
         name = f"{service.name}/{described.name}"
         work = getattr(service.servicer, described.name)
         parse = _parser(described)
         streams = described.server_streaming
         seconds = None if streams else self._unary_seconds
-        method = _Method(name, seconds, self._meters.method(name))
+        method = _Method(name, seconds, admit, self._meters.method(name))
         if described.client_streaming:
             answer = self._stream(method, lambda raw, context: work(_each(parse, raw), context))
             return grpc.stream_stream_rpc_method_handler(answer, None, _written)
@@ -159,6 +166,7 @@ async def _passed(
         context.set_trailing_metadata(((REQUEST_ID, call.request_id),))
         bind_contextvars(request=call.request_id, method=method.name)
         async with limit:
+            await method.admit()
             return await work()
     except asyncio.CancelledError:
         code = grpc.StatusCode.CANCELLED

@@ -49,6 +49,12 @@ VIOLATIONS_BYTES = 1500
 RETRY_SECONDS = 1
 
 
+def wrong(field: str, description: str) -> Invalid:
+    """A request of which one field is wrong."""
+    violation = Violation(field=field, description=description)
+    return Invalid(f"{field}: {description}", violations=[violation])
+
+
 def number(code: grpc.StatusCode) -> int:
     """The code as it stands in a google.rpc.Status."""
     value: tuple[int, str] = code.value

@@ -10,11 +10,12 @@ from datetime import timedelta
 from typing import Any
 
 import structlog
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.common import Priority, WorkflowIDReusePolicy
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RetryConfig, RPCError
+from temporalio.service import RetryConfig, RPCError, RPCStatusCode
 
 from domain.operation import Kind, Operation, OperationId, Stage
 
@@ -41,7 +42,7 @@ PRIORITIES = {Kind.DELETE_CLUSTER: 1}
 USUAL_PRIORITY = 3
 """Deletes give machines back, so they go first."""
 
-AWAY = (WorkflowAlreadyStartedError, RPCError, RuntimeError, TimeoutError)
+AWAY = (RPCError, RuntimeError, TimeoutError)
 """What may come of a call to Temporal. A client that never connected raises RuntimeError."""
 
 log = structlog.get_logger()
@@ -66,6 +67,8 @@ class Launch:
         self._queue = queue
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._troubles: set[str] = set()
+        """What has been said of Temporal since it last took something."""
 
     def soon(self, operation: Operation) -> None:
         """Start the work behind the caller's back. One that has been taken up needs no start."""
@@ -78,22 +81,34 @@ class Launch:
 
     async def launch(self, operation: Operation) -> None:
         """Start the work now if we can; if not, the sweep will. It is accepted either way."""
-        with suppress(*AWAY):
+        try:
             await asyncio.wait_for(self._start(operation), timeout=LAUNCH_SECONDS)
+        except AWAY as error:
+            self._complain("start", operation.id, error)
+        else:
+            self._troubles.clear()
 
     async def cancel(self, operation: OperationId) -> None:
         """Tell the work to stop now if we can; if not, the sweep tells it. It may never have
         started: then the row tells it when it does."""
         handle = self._client.get_workflow_handle(workflow_id(operation))
-        with suppress(*AWAY):
+        try:
             await asyncio.wait_for(handle.cancel(), timeout=LAUNCH_SECONDS)
+        except AWAY as error:
+            if not _is_missing(error):
+                self._complain("cancel", operation, error)
 
-    async def reached(self) -> bool:
-        """Whether Temporal answers."""
-        with suppress(*AWAY):
-            await asyncio.wait_for(self._client.service_client.check_health(), CHECK_SECONDS)
-            return True
-        return False
+    async def trouble(self) -> str:
+        """Why Temporal takes no work, in a few words. Empty: it does."""
+        namespace = self._client.namespace
+        look = DescribeNamespaceRequest(namespace=namespace)
+        try:
+            await asyncio.wait_for(
+                self._client.workflow_service.describe_namespace(look), CHECK_SECONDS
+            )
+        except AWAY as error:
+            return f"there is no namespace {namespace}" if _is_missing(error) else "away"
+        return ""
 
     async def close(self) -> None:
         """Let what was begun end, for a moment. The sweep of another process does the rest."""
@@ -104,15 +119,25 @@ class Launch:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
 
+    def _complain(self, what: str, operation: OperationId, error: Exception) -> None:
+        """Say once why Temporal did not do as told, until it takes work again: thousands may fail
+        for one reason."""
+        said = _said(error)
+        trouble = f"{what} {said.partition(':')[0]}"
+        if trouble not in self._troubles:
+            self._troubles.add(trouble)
+            log.warning("not taken by temporal", what=what, operation=operation, error=said)
+
     async def _start(self, operation: Operation) -> None:
-        await self._client.start_workflow(
-            self._catalogue[operation.kind].run,
-            operation.id,
-            id=workflow_id(operation.id),
-            task_queue=self._queue,
-            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-            priority=Priority(priority_key=PRIORITIES.get(operation.kind, USUAL_PRIORITY)),
-        )
+        with suppress(WorkflowAlreadyStartedError):
+            await self._client.start_workflow(
+                self._catalogue[operation.kind].run,
+                operation.id,
+                id=workflow_id(operation.id),
+                task_queue=self._queue,
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                priority=Priority(priority_key=PRIORITIES.get(operation.kind, USUAL_PRIORITY)),
+            )
 
     def _spawn(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do it in the background, once at a time under one name."""
@@ -133,6 +158,18 @@ class Launch:
         self._tasks.pop(name, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("launch went wrong", what=name, exc_info=error)
+
+
+def _is_missing(error: Exception) -> bool:
+    """Whether what is named is not there: a workflow or, for every call, the namespace."""
+    return isinstance(error, RPCError) and error.status is RPCStatusCode.NOT_FOUND
+
+
+def _said(error: Exception) -> str:
+    """The kind of error, and after a colon what there is to say of it."""
+    if isinstance(error, RPCError):
+        return f"{error.status.name}: {error.message}"
+    return str(error) or type(error).__name__
 
 
 def workflow_id(operation: OperationId) -> str:

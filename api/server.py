@@ -12,7 +12,7 @@ from grpc_health.v1 import health, health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from api.asking import Context
-from api.door import Door, Service
+from api.door import Admit, Door, Service, anybody
 from api.listening import bound
 from api.meters import Meters
 
@@ -40,7 +40,8 @@ REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
 
 
 class Server:
-    """Serves what it is given, and beside it health and, if asked to, reflection."""
+    """Serves what it is given to whom `admit` lets in, and beside it, to everybody, health and, if
+    asked to, reflection."""
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class Server:
         describes_itself: bool = True,
         shares_port: bool = False,
         door: Door | None = None,
+        admit: Admit = anybody,
     ) -> None:
         self._door = door or Door(meters)
         self._health = Health([service.name for service in services])
@@ -63,7 +65,10 @@ class Server:
             options=list(options.items()), maximum_concurrent_rpcs=CALLS_AT_ONCE
         )
         self._server.add_generic_rpc_handlers(
-            tuple(self._door.opened(service) for service in self.services)
+            (
+                *(self._door.opened(service, admit) for service in services),
+                *(self._door.opened(service) for service in own),
+            )
         )
 
     async def start(self, address: str) -> str:

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from api.listening import bound
 from api.meters import Meters
+from domain.errors import DomainError
 
 CHECK_SECONDS = 2.0
 
@@ -22,7 +23,8 @@ class Check(NamedTuple):
     """Something we need, and how to find out whether it is there."""
 
     name: str
-    there: Callable[[], Awaitable[bool]]
+    trouble: Callable[[], Awaitable[str]]
+    """What is wrong with it, in a few words. Empty: nothing is."""
     without: str = ""
     """What still works without it. Empty: we are not ready without it."""
 
@@ -89,10 +91,11 @@ async def _looked(check: Check) -> tuple[str, bool]:
     """A line on what was found, and whether we can do with that."""
     try:
         async with asyncio.timeout(CHECK_SECONDS):
-            there = await check.there()
-        why = "" if there else "away"
+            why = await check.trouble()
     except TimeoutError:
         why = f"no answer within {CHECK_SECONDS:g} s"
+    except DomainError as error:
+        why = error.message
     except Exception as error:
         why = f"{type(error).__name__}: {error}"
     if not why:

@@ -57,24 +57,15 @@ def listed() -> list[Document]:
 
 
 def loaded() -> "Settings":
-    """The settings as they are here. What is wrong with them is named without its value, which may
-    be a secret."""
-    from pydantic import ValidationError
-
-    from settings import Settings
+    """The settings as they are here."""
+    from domain.errors import Invalid
+    from settings import read
 
     try:
-        return Settings()
-    except ValidationError as error:
-        wrong = [
-            f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
-            for each in error.errors(include_input=False)
-        ]
-    except ValueError as error:
-        wrong = [str(error)]
-    raise Complaint(
-        "the settings are not valid", lines=wrong, do="correct them in windlass.toml or WINDLASS_…"
-    )
+        return read()
+    except Invalid as error:
+        said, *lines = error.message.split("\n  ")
+        raise Complaint(said, lines=lines, do=error.do) from error
 
 
 def hidden(value: str) -> str:

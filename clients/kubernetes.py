@@ -80,8 +80,8 @@ class KubernetesApi:
         return None
 
     async def label(self, node: Node) -> None:
-        """Put the slot's labels on the node, and on a control plane its taint. Labels and taints
-        of others stay. A node that lacks nothing is not written to."""
+        """Put the slot's labels on the node, and on a control plane its taint, unless there are no
+        workers. Labels and taints of others stay. A node that lacks nothing is not written to."""
         name = node.slot.name
 
         async def once() -> None:
@@ -144,7 +144,8 @@ async def _insist(what: str, once: Callable[[], Awaitable[None]]) -> None:
 
 
 def _lacking(node: Node, found: NodeResource) -> dict[str, Any] | None:
-    """A merge patch with what the node lacks of its labels and taints, None if it lacks nothing."""
+    """A merge patch with what the node lacks of its labels and taints, None if it lacks nothing.
+    Where there are no workers, kubeadm's taint goes, or no pod would find a place."""
     slot = node.slot
     wanted = {INSTANCE_TYPE_LABEL: slot.instance_type} if slot.instance_type else {}
     wanted |= {label.name: label.value for label in slot.labels}
@@ -156,11 +157,13 @@ def _lacking(node: Node, found: NodeResource) -> dict[str, Any] | None:
         patch["metadata"] = {"labels": wanted}
     taints = (found.spec and found.spec.taints) or []
     key = ROLE_LABEL + Role.CONTROL_PLANE
-    if slot.role is Role.CONTROL_PLANE and not any(taint.key == key for taint in taints):
+    is_tainted = any(taint.key == key for taint in taints)
+    if slot.role is Role.CONTROL_PLANE and is_tainted is node.workless:
         # the list is replaced as a whole, so the patch holds only for the node as we read it
         patch.setdefault("metadata", {})["resourceVersion"] = metadata.resourceVersion
-        others = [taint.to_dict() for taint in taints]
-        patch["spec"] = {"taints": [*others, {"key": key, "effect": "NoSchedule"}]}
+        others = [taint.to_dict() for taint in taints if taint.key != key]
+        ours = [] if node.workless else [{"key": key, "effect": "NoSchedule"}]
+        patch["spec"] = {"taints": [*others, *ours]}
     return patch or None
 
 

@@ -193,7 +193,8 @@ def _parsed(secret: bytes, cluster: str) -> SingleConfig:
     try:
         config = KubeConfig.from_dict(dict(yaml.safe_load(secret))).get()
     except (yaml.YAMLError, LookupError, TypeError, ValueError, ConfigError) as error:
-        raise Failed(f"the kubeconfig of {cluster} cannot be read: {error}") from error
+        what = type(error).__name__  # its words, and its cause's, quote the file and its keys
+        raise Failed(f"the kubeconfig of {cluster} cannot be read: {what}") from None
     if config is None or config.user is None:
         raise Failed(f"the kubeconfig of {cluster} names no user")
     return config

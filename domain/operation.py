@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import NewType
 
 from domain.cluster import Phase
-from domain.errors import DomainError, Failure
+from domain.errors import Failure
 from domain.frozen import Frozen
 from domain.machine import Machine, Sighting
 
@@ -177,6 +177,8 @@ class Reached(Frozen):
     """Set on the last booking only."""
     published: bool = False
     """The API has answered through its endpoint: the kubeconfig may be given out."""
+    undone: bool = False
+    """What was begun has been taken back, or nothing was: there is nothing left to be reached."""
     note: str = ""
     failure: Failure | None = None
 
@@ -185,10 +187,21 @@ class Reached(Frozen):
         return cls(operation=operation, phase=phase, stage=Stage.SUCCEEDED, note=note)
 
     @classmethod
-    def badly(cls, operation: OperationId, phase: Phase | None, failure: Failure) -> "Reached":
-        stage = Stage.CANCELLED if failure.kind == "Cancelled" else Stage.FAILED
+    def badly(
+        cls,
+        operation: OperationId,
+        phase: Phase | None,
+        failure: Failure,
+        *,
+        undone: bool = True,
+    ) -> "Reached":
         return cls(
-            operation=operation, phase=phase, stage=stage, note=failure.message, failure=failure
+            operation=operation,
+            phase=phase,
+            stage=Stage.CANCELLED if failure.kind == "Cancelled" else Stage.FAILED,
+            undone=undone,
+            note=failure.message,
+            failure=failure,
         )
 
 
@@ -198,10 +211,3 @@ class Cancelled(Frozen):
     @staticmethod
     def by(whom: str) -> Failure:
         return Failure(kind="Cancelled", message=f"cancelled by {whom}", reason="CANCELLED")
-
-
-def failure_of(error: BaseException) -> Failure:
-    """Any error as a row keeps it. One that is not ours keeps its class's name and its words."""
-    if isinstance(error, DomainError):
-        return Failure.of(error)
-    return Failure(kind="Failed", message=f"{type(error).__name__}: {error}", reason="UNEXPECTED")

@@ -21,7 +21,10 @@ class Lane(Frozen):
 class Leg(Frozen):
     """Lanes walked side by side."""
 
-    lanes: tuple[Lane, ...]
+    lanes: tuple[Lane, ...] = ()
+    queue: tuple[Lane, ...] = ()
+    """Beside them more lanes, of which only so many are walked at once."""
+    at_once: int = 1
 
 
 class Estimate(Frozen):
@@ -80,7 +83,11 @@ def _create(plan: ClusterPlan) -> tuple[Leg, ...]:
     )
     legs = [
         Leg(lanes=(_lane(plan.endpoint, "endpoints.ensure"),)),
-        Leg(lanes=tuple(_lane(slot.name, *METAL) for slot in plan.slots)),
+        Leg(
+            lanes=_lanes(plan.control_plane, *METAL),
+            queue=_lanes(plan.workers, *METAL),
+            at_once=plan.workers_at_once,
+        ),
         Leg(lanes=(Lane(steps=lead),)),
     ]
     for turn, slot in enumerate(others, start=3):
@@ -88,7 +95,8 @@ def _create(plan: ClusterPlan) -> tuple[Leg, ...]:
         steps = _lane(slot.name, "kubeadm.join", *SETTLED).steps + name.steps
         legs.append(Leg(lanes=(Lane(steps=steps),)))
     if plan.workers:
-        legs.append(Leg(lanes=_lanes(plan.workers, "kubeadm.join", *SETTLED)))
+        joining = _lanes(plan.workers, "kubeadm.join", *SETTLED)
+        legs.append(Leg(queue=joining, at_once=plan.workers_at_once))
     return tuple(legs)
 
 
@@ -113,7 +121,7 @@ def _lanes(slots: Iterable[Slot], *verbs: str) -> tuple[Lane, ...]:
 
 def keys(legs: Iterable[Leg]) -> list[StepKey]:
     """Every step of an outline, in the order in which people are shown them."""
-    return [key for leg in legs for lane in leg.lanes for key in lane.steps]
+    return [key for leg in legs for lane in leg.lanes + leg.queue for key in lane.steps]
 
 
 def told(legs: tuple[Leg, ...], seen: Iterable[Step]) -> list[Step]:
@@ -145,12 +153,15 @@ def progress(
         passed = max((now - step.started).total_seconds(), 0.0)  # clocks differ
         return max(usual(key) - passed, 0.05 * usual(key))
 
+    def walk(leg: Leg) -> float:
+        alone = [sum(map(left, lane.steps)) for lane in leg.lanes]
+        queued = [sum(map(left, lane.steps)) for lane in leg.queue]
+        return max(*alone, *queued, sum(queued) / leg.at_once, 0.0)
+
     everything = keys(legs)
     whole = sum(map(usual, everything))
     share = 1 - sum(map(left, everything)) / whole if whole else 0.0
-    seconds = sum(
-        max((sum(map(left, lane.steps)) for lane in leg.lanes), default=0.0) for leg in legs
-    )
+    seconds = sum(map(walk, legs))
     known = any(key.verb in learnt for key in everything)
     return Estimate(
         percent=min(99, max(0, int(100 * share))),

@@ -41,6 +41,8 @@ class Node(Frozen):
     endpoint: str
     addresses: tuple[str, ...] = ()
     """Where the endpoint leads, for those who cannot ask for its name; tried in this order."""
+    workless: bool = False
+    """Whether the cluster has no workers, so that its control planes must run everything."""
 
     @property
     def named(self) -> str:

@@ -5,47 +5,78 @@ import json
 import logging
 import secrets
 import signal
+import sys
+from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 import uvloop
+from pydantic import ValidationError
 
-from settings import Maas, Settings
-from sim.faults import Faults
+from domain.errors import DomainError, Invalid, Unavailable
+from settings import Maas, MissingKeyError, Settings, read, start_log
+from sim.faults import Fault, Faults
 from sim.ledger import Ledger
 from sim.pace import Pace, WallClock
-from sim.site import FAULTS, compose, stock
+from sim.site import FAULTS, Site, compose, stock
 
 
 async def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT. One line of JSON says when, and where."""
     logging.getLogger("asyncssh").setLevel(logging.WARNING)  # it tells of every connection
-    site_settings = settings.site
-    ledger, faults, clock = Ledger(settings.state / "site.jsonl"), Faults(), WallClock()
-    pace = Pace(**site_settings.pace.model_dump())
-    if site_settings.faults_file is not None:
-        for fault in FAULTS.validate_json(site_settings.faults_file.read_bytes()):
-            faults.add(fault)
-    site = compose(
-        stock(site_settings.machines),
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    with closing(Ledger(settings.state / "site.jsonl")) as ledger:
+        site = composed(settings, ledger)
+        try:
+            url = await started(site, settings.site.host, settings.site.port)
+            print(json.dumps({"maas": url, "machines": settings.site.machines}), flush=True)
+            await stopped.wait()
+        finally:
+            await site.stop()
+
+
+def composed(settings: Settings, ledger: Ledger) -> Site:
+    """The site as the settings want it. What the ledger remembers is there already."""
+    faults = Faults()
+    for fault in planned(settings.site.faults_file):
+        faults.add(fault)
+    return compose(
+        stock(settings.site.machines),
         ledger=ledger,
         faults=faults,
-        clock=clock,
-        pace=pace,
-        network=site_settings.network,
+        clock=WallClock(),
+        pace=Pace(**settings.site.pace.model_dump()),
+        network=settings.site.network,
         ssh_port=settings.kaas.ssh_port,
         api_key=api_key(settings.maas),
         domain=settings.kaas.domain,
     )
-    stopped = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    url = await site.start(site_settings.host, site_settings.port)
+
+
+async def started(site: Site, host: str, port: int) -> str:
+    """The URL of the region, which serves from here on. Unavailable if its port is taken."""
     try:
-        print(json.dumps({"maas": url, "machines": site_settings.machines}), flush=True)
-        await stopped.wait()
-    finally:
-        await site.stop()
-        ledger.close()
+        return await site.start(host, port)
+    except OSError as error:
+        raise Unavailable(
+            f"cannot listen on {host}:{port}: it is in use, or no address of this machine",
+            do="stop what listens there, or set WINDLASS_SITE__PORT to another port",
+        ) from error
+
+
+def planned(path: Path | None) -> Iterable[Fault]:
+    """The faults to begin with. Invalid if the file with them is not such a list."""
+    if path is None:
+        return ()
+    try:
+        return FAULTS.validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        raise Invalid(
+            f"{path} is no list of faults: {error}",
+            do="correct it, or set WINDLASS_SITE__FAULTS_FILE to another",
+        ) from error
 
 
 def api_key(maas: Maas) -> str:
@@ -62,5 +93,24 @@ def make_key(path: Path) -> None:
     path.write_text(":".join(secrets.token_hex(9) for _ in range(3)))
 
 
+def main() -> int:
+    try:
+        settings = read()
+        start_log(settings)
+        uvloop.run(serve(settings))
+    except MissingKeyError as error:
+        return _refused(str(error), "set WINDLASS_MAAS__API_KEY or WINDLASS_MAAS__API_KEY_FILE")
+    except DomainError as error:
+        return _refused(error.message, error.do)
+    except OSError as error:
+        return _refused(str(error), "look at WINDLASS_STATE and WINDLASS_MAAS__API_KEY_FILE")
+    return 0
+
+
+def _refused(message: str, do: str) -> int:
+    print(f"error: {message}\n  do: {do}", file=sys.stderr)
+    return 1
+
+
 if __name__ == "__main__":
-    uvloop.run(serve(Settings()))
+    sys.exit(main())

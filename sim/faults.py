@@ -10,6 +10,7 @@ A call is named `<system> <what>`:
     deploy abc123                            (the installation itself, not the call)
     release abc123                           (likewise)
     kubeadm abc123 init                      kubernetes hello GET /readyz
+    systemctl abc123 show
 """
 
 import fnmatch

@@ -11,12 +11,11 @@ import sys
 from collections.abc import Sequence
 from time import monotonic
 
-from pydantic import ValidationError
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
 from domain.errors import DomainError, Unavailable
-from settings import Settings
+from settings import read
 from store import schema
 from store.engine import Database
 
@@ -37,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         return asyncio.run(_run(given))
-    except (DomainError, ValidationError) as error:
+    except DomainError as error:
         print(f"error: {_told(error)}", file=sys.stderr)
         return 1
 
@@ -46,7 +45,7 @@ async def _run(given: argparse.Namespace) -> int:
     if given.command == "draft":
         print(f"{await schema.draft(given.message)}: read it before you trust it")
         return 0
-    url = Settings().database
+    url = read().database
     return await (_check(url) if given.command == "check" else _migrate(url, given.wait))
 
 
@@ -84,10 +83,8 @@ async def _check(url: str) -> int:
     return 1
 
 
-def _told(error: DomainError | ValidationError) -> str:
+def _told(error: DomainError) -> str:
     """What went wrong and what the driver said of it, on one line each."""
-    if isinstance(error, ValidationError):
-        return f"the settings are wrong: {error}"
     cause = error.__cause__
     said = cause.orig if isinstance(cause, DBAPIError) else cause
     if isinstance(error, Unavailable):

@@ -1,17 +1,14 @@
 """Clusters, their pools and their slots, and the changes asked for and made to them."""
 
 import json
-import secrets
 from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import Row, bindparam, delete, literal, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain import naming, ports
+from domain import ports
 from domain.cluster import (
     Cluster,
     ClusterNodes,
@@ -19,18 +16,17 @@ from domain.cluster import (
     ClusterPlan,
     Phase,
     advance,
-    slots_of,
 )
 from domain.errors import AlreadyExists, NotFound
 from domain.frozen import Frozen
-from domain.machine import Role, Slot, SlotPhase, SlotState
+from domain.machine import Slot, SlotPhase, SlotState
 from domain.operation import Ask, Cancelled, Kind, Operation, OperationId, Reached, Stage
 from domain.releases import Release
-from store import journal, operations
+from store import answers, journal, operations, plans
 from store.engine import Database, Store, reading, transaction
 from store.gather import Gather
 from store.marks import MESSAGE_LENGTH
-from store.rows import ClusterRow, OperationRow, PoolRow, SecretRow, SlotRow, now, table_of
+from store.rows import ClusterRow, OperationRow, PoolRow, SlotRow, now, table_of
 from store.secrets import Secrets
 from store.stocks import last_seen, refuse_what_never_fits
 
@@ -79,18 +75,15 @@ class Clusters(Store):
         journal line: all of them or none."""
         # In this order: whoever sees the cluster also sees under which request id it was made.
         taken = await _living(session, ask.tenant, order.name)
-        if earlier := await operations.answered(session, ask):
+        if earlier := await answers.answered(session, ask):
             return operations.as_operation(earlier)
         if taken:
-            raise AlreadyExists(
-                f"cluster {order.name} already exists",
-                subject=order.name,
-                do=f"choose another name, or windlass cluster delete {order.name}",
-            )
+            raise _taken(taken)
         refuse_what_never_fits(order, await last_seen(session))
         operation = OperationId(str(uuid4()))
-        private, public = _login_key()
-        plan = _draw(order, release, building, public)
+        plan, private = plans.draw(
+            order, release, domain=building.domain, workers_at_once=building.workers_at_once
+        )
         await self._database.hold(session)
         _add_rows(session, order, plan, operation, ask.tenant)
         self._vault.add(session, ports.ssh_key(plan.uid), private)
@@ -102,7 +95,7 @@ class Clusters(Store):
     async def request_delete(self, session: AsyncSession, name: str, ask: Ask) -> Deleted:
         """Stop the cluster and whatever is being done to it. Asking again while it stops leads
         to the same operation. The kubeconfig is withdrawn at once."""
-        if earlier := await operations.answered(session, ask):
+        if earlier := await answers.answered(session, ask):
             return Deleted(operation=operations.as_operation(earlier))
         cluster = await _living(session, ask.tenant, name)
         if cluster is None:
@@ -115,7 +108,7 @@ class Clusters(Store):
         if cluster.operation != running.id:  # somebody else's delete came first
             running = await operations.locked(session, cluster.operation)
         if cluster.phase == Phase.STOPPING and running.ended is None:
-            operations.remember(session, ask, running.id)
+            answers.remember(session, ask, running.id)
             return Deleted(operation=operations.as_operation(running))
         superseded = _supersede(session, running)
         operation = OperationId(str(uuid4()))
@@ -187,7 +180,10 @@ class Clusters(Store):
         if cluster.operation == row.id:
             if reached.phase is not None:
                 cluster.phase = advance(cluster.name, Phase(cluster.phase), reached.phase)
-            cluster.published = cluster.published or reached.published
+            if reached.undone and reached.phase is Phase.ERROR:
+                cluster.published = False  # nothing answers there any more
+            elif reached.published:
+                cluster.published = True
             cluster.message = _message(row, reached)
             cluster.changed = now()
         if reached.stage is not None:
@@ -196,12 +192,33 @@ class Clusters(Store):
         elif reached.note:
             journal.write(session, row, reached.note)
         if reached.phase is Phase.GONE and cluster.operation == row.id:
-            await _bury(session, cluster)
+            await self._bury(session, cluster)
+
+    async def _bury(self, session: AsyncSession, cluster: ClusterRow) -> None:
+        """Keep the record that there was a cluster; its parts and secrets go."""
+        for table in (SlotRow, PoolRow):
+            await session.execute(delete(table).where(table.cluster == cluster.uid))
+        await self._vault.shred(session, f"cluster/{cluster.uid}/")
 
 
 async def _living(session: AsyncSession, tenant: str, name: str) -> ClusterRow | None:
     return await session.scalar(
         select(ClusterRow).where(ClusterRow.tenant == tenant, ClusterRow.name == name, IS_LIVING)
+    )
+
+
+def _taken(cluster: ClusterRow) -> AlreadyExists:
+    operation = cluster.operation
+    watch, delete_it = f"windlass op watch {operation}", f"windlass cluster delete {cluster.name}"
+    instead = {
+        Phase.PROVISIONING: f"{watch} to see it come along, {delete_it} to call it off",
+        Phase.STOPPING: f"wait until it is gone: {watch}",
+    }.get(Phase(cluster.phase), delete_it)
+    return AlreadyExists(
+        f"cluster {cluster.name} already exists",
+        subject=cluster.name,
+        do=f"{instead}, or choose another name",
+        facts={"operation": operation, "state": cluster.phase},
     )
 
 
@@ -212,57 +229,6 @@ def _unknown(name: str) -> NotFound:
         reason="CLUSTER_NOT_FOUND",
         do="windlass cluster list shows the clusters there are",
     )
-
-
-def _login_key() -> tuple[bytes, str]:
-    key = Ed25519PrivateKey.generate()
-    private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.OpenSSH,
-        serialization.NoEncryption(),
-    )
-    public = key.public_key().public_bytes(
-        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
-    )
-    return private, public.decode()
-
-
-def _draw(order: ClusterOrder, release: Release, building: Building, public: str) -> ClusterPlan:
-    """Name every slot. Names are drawn here, once, so that no retry can draw another."""
-    uid, taken = str(uuid4()), set[str]()
-    slots = []
-    for role, pool in slots_of(order):
-        stem = naming.CONTROL_PLANE if role is Role.CONTROL_PLANE else pool.name
-        name = f"{stem}-{_suffix()}"
-        while name in taken:
-            name = f"{stem}-{_suffix()}"
-        taken.add(name)
-        slots.append(
-            Slot(
-                cluster_uid=uid,
-                cluster=order.name,
-                name=name,
-                role=role,
-                pool=stem,
-                instance_type=pool.instance_type,
-                labels=pool.labels,
-                release=release,
-                public_key=public,
-            )
-        )
-    return ClusterPlan(
-        uid=uid,
-        name=order.name,
-        release=release,
-        endpoint=f"{order.name}.{building.domain}",
-        control_plane=tuple(slot for slot in slots if slot.role is Role.CONTROL_PLANE),
-        workers=tuple(slot for slot in slots if slot.role is Role.WORKER),
-        workers_at_once=building.workers_at_once,
-    )
-
-
-def _suffix() -> str:
-    return "".join(secrets.choice(naming.SUFFIX_ALPHABET) for _ in range(naming.SUFFIX_LENGTH))
 
 
 def _add_rows(
@@ -329,14 +295,6 @@ def _supersede(session: AsyncSession, row: OperationRow) -> OperationId | None:
         return None
     journal.write(session, row, "superseded by a delete; undoing")
     return OperationId(row.id)
-
-
-async def _bury(session: AsyncSession, cluster: ClusterRow) -> None:
-    """Keep the record that there was a cluster; its parts and secrets go."""
-    for table in (SlotRow, PoolRow):
-        await session.execute(delete(table).where(table.cluster == cluster.uid))
-    below = SecretRow.reference.startswith(f"cluster/{cluster.uid}/", autoescape=True)
-    await session.execute(delete(SecretRow).where(below))
 
 
 def _signed(row: OperationRow, reached: Reached) -> Reached:

@@ -32,6 +32,9 @@ STATES = {
 WORTH_SAYING = 5
 """After so many failed attempts at one step, its operation waits for something."""
 
+RELEASING = "Releasing"
+"""What MAAS calls a machine from the moment on when it is told to take it back."""
+
 MESSAGE_LENGTH = 1000
 NOTE_LENGTH = 500
 
@@ -150,8 +153,9 @@ class _Page:
         if begins and operation.stage != Stage.RUNNING:
             return _stale(mark, f"is {operation.stage}")
         step = self._step(mark)
-        if mark.attempt < step.attempts:
-            return None  # an attempt that Temporal has given up speaks last
+        if mark.attempt < step.attempts:  # Temporal has given that attempt up
+            late = mark.sighting is Sighting.BEGAN
+            return _stale(mark, "has gone on with a later attempt") if late else None
         _move(step, mark, operation)
         told = Step(
             key=mark.step,
@@ -270,6 +274,8 @@ def _of_slot(mark: Mark) -> dict[str, Any]:
         changes["status"] = mark.status
     if mark.kubelet:
         changes["kubelet"] = mark.kubelet
+    if phase is SlotPhase.RELEASING:
+        changes["status"] = RELEASING
     if phase is SlotPhase.RELEASED:
         changes |= dict.fromkeys(("system_id", "hostname", "address", "status", "kubelet"), "")
     if phase is not None:

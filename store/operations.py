@@ -24,8 +24,8 @@ from domain.operation import (
     StepKey,
     StepState,
 )
-from domain.outline import keys, outline
-from store import journal
+from domain.outline import USUALLY, keys, outline
+from store import answers, journal
 from store.engine import Store, reading, transaction
 from store.rows import AnswerRow, ClusterRow, JournalRow, OperationRow, StepRow, now
 
@@ -35,25 +35,8 @@ UNDER_WAY = (
 )
 """What was taken up and has not ended, said as the index has it."""
 
-LEARN_FROM = 400
-"""Step runs, the latest, from which usual durations are learnt."""
-
-
-async def answered(session: AsyncSession, ask: Ask) -> OperationRow | None:
-    """The operation that this very request led to before, if it is a repeat."""
-    if not ask.key:
-        return None
-    answer = await session.get(AnswerRow, (ask.tenant, ask.caller, ask.method, ask.key))
-    if answer is None:
-        return None
-    if answer.digest != ask.digest:
-        raise Invalid(
-            f"request id {ask.key} was used before with another request",
-            subject=ask.key,
-            reason="REQUEST_ID_REUSED",
-            do="give every new request an id of its own; repeat one only with the same content",
-        )
-    return await session.get(OperationRow, answer.operation)
+LEARN_FROM = 50
+"""Runs, the latest of each kind of step, from which its usual duration is learnt."""
 
 
 def record(
@@ -93,25 +76,9 @@ def record(
         events=0,
     )
     session.add(row)
-    remember(session, ask, operation)
+    answers.remember(session, ask, operation)
     journal.write(session, row, f"{kind} of {subject} accepted from {ask.caller}")
     return row
-
-
-def remember(session: AsyncSession, ask: Ask, operation: str) -> None:
-    """Keep which operation the caller's request id led to."""
-    if ask.key:
-        session.add(
-            AnswerRow(
-                tenant=ask.tenant,
-                caller=ask.caller,
-                method=ask.method,
-                key=ask.key,
-                digest=ask.digest,
-                operation=operation,
-                created=now(),
-            )
-        )
 
 
 def as_operation(row: OperationRow) -> Operation:
@@ -216,32 +183,41 @@ class Operations(Store):
 
     @reading
     async def learnt(self, session: AsyncSession) -> dict[str, float]:
-        """How long each kind of step took of late, by its verb: the median, in seconds."""
-        rows = await session.execute(
-            select(StepRow.verb, StepRow.seconds)
-            .where(StepRow.state == StepState.DONE, StepRow.seconds.is_not(None))
-            .order_by(StepRow.ended.desc())
-            .limit(LEARN_FROM)
-        )
-        runs: dict[str, list[float]] = {}
-        for verb, seconds in rows:
-            runs.setdefault(verb, []).append(seconds or 0.0)
-        return {verb: sorted(taken)[len(taken) // 2] for verb, taken in runs.items()}
+        """How long each kind of step took of late, by its verb: the median, in seconds.
+
+        Each is asked for by itself, so that what is done often crowds out nothing that is done
+        seldom, and so that no more is read than is learnt from, however long the table."""
+        learnt = {}
+        for verb in USUALLY:
+            latest = (
+                select(StepRow.seconds)
+                .where(StepRow.verb == verb, StepRow.state == StepState.DONE)
+                .order_by(StepRow.ended.desc())
+                .limit(LEARN_FROM)
+            )
+            if taken := sorted(seconds or 0.0 for seconds in await session.scalars(latest)):
+                learnt[verb] = taken[len(taken) // 2]
+        return learnt
 
     @transaction
     async def begin(self, session: AsyncSession, operation: OperationId) -> Brief:
-        """Take an operation up. Asking again says the same: a book may be repeated."""
+        """Take an operation up. Asking again says the same: a book may be repeated.
+
+        Its process may die once this is written and before its workflow knows, and another
+        operation may take its place before this is asked again. Then it ends here, since its
+        workflow will go no further; unless it has: this came late, and the workflow undoes."""
         row = await locked(session, operation)
-        over = row.ended is not None or row.stage not in ACTIVE
-        if row.stage == Stage.REQUESTED and not over:
+        if row.stage == Stage.REQUESTED and row.ended is None:
             row.stage = Stage.RUNNING
             row.started = now()
             journal.write(session, row, f"{row.kind} of {row.subject} started")
+        elif row.stage == Stage.SUPERSEDED and row.ended is None and not await _seen(session, row):
+            end(session, row, Stage.SUPERSEDED, "superseded before it did anything", None)
         return Brief(
             operation=operation,
             kind=Kind(row.kind),
             plan=row.plan,
-            over=over,
+            over=row.ended is not None or row.stage not in ACTIVE,
             cancelled_by=row.cancelled_by,
             supersedes=OperationId(row.supersedes) if row.supersedes else None,
         )
@@ -350,11 +326,24 @@ class Operations(Store):
 
     @reading
     async def silent(
-        self, session: AsyncSession, seconds: float, limit: int = 100
+        self, session: AsyncSession, seconds: float, requested_seconds: float, limit: int = 100
     ) -> list[Operation]:
-        """What was taken up, has not ended, and has not been heard of for so long."""
-        quiet = and_(*UNDER_WAY, OperationRow.heard < now() - timedelta(seconds=seconds))
+        """What has not ended and has not been heard of for so long; what was never taken up has a
+        patience of its own."""
+
+        def before(seconds: float) -> ColumnElement[bool]:
+            return OperationRow.heard < now() - timedelta(seconds=seconds)
+
+        requested = and_(OperationRow.stage == Stage.REQUESTED, before(requested_seconds))
+        quiet = or_(and_(*UNDER_WAY, before(seconds)), requested)
         return await self._some(session, quiet, limit)
+
+    @transaction
+    async def found_alive(self, session: AsyncSession, operation: OperationId) -> None:
+        """Count it as heard of, though it had nothing to say: others are looked at before it is
+        looked at again."""
+        heard = update(OperationRow).where(OperationRow.id == operation).values(heard=now())
+        await session.execute(heard)
 
     async def _some(
         self, session: AsyncSession, which: ColumnElement[bool], limit: int
@@ -377,6 +366,12 @@ def end(
     row.waiting_on = ""
     row.failure = failure.model_dump_json() if failure else ""
     journal.write(session, row, note, failure=failure, last=True)
+
+
+async def _seen(session: AsyncSession, row: OperationRow) -> bool:
+    """Whether any step of an operation has begun."""
+    first = select(StepRow.key).where(StepRow.operation == row.id).limit(1)
+    return await session.scalar(first) is not None
 
 
 async def close_steps(session: AsyncSession, operation: str) -> None:

@@ -154,7 +154,8 @@ class OperationRow(Row):
     created: Mapped[datetime]
     started: Mapped[datetime | None]
     heard: Mapped[datetime]
-    """When anything was last written for it: the sweep looks at what has been silent."""
+    """When anything was last written for it, or its workflow was last found alive: the sweep looks
+    at what has been silent."""
     ended: Mapped[datetime | None]
     cancel_requested: Mapped[bool]
     cancelled_by: Mapped[str]
@@ -172,7 +173,7 @@ class StepRow(Row):
     """A step as it was last seen."""
 
     __tablename__ = "steps"
-    __table_args__ = (Index("ix_steps_state_ended", "state", "ended"),)
+    __table_args__ = (Index("ix_steps_verb_state_ended", "verb", "state", "ended"),)
 
     operation: Mapped[str] = mapped_column(ID, primary_key=True)
     key: Mapped[str] = mapped_column(String(255), primary_key=True)

@@ -45,16 +45,14 @@ class Secrets(Store):
         if row is not None:
             self._seal.open(row.reference, row.sealed)
 
-    @transaction
-    async def shred(self, session: AsyncSession, prefix: str) -> None:
-        """Remove every secret below a prefix such as `cluster/<uid>/`."""
-        await session.execute(
-            delete(SecretRow).where(SecretRow.reference.startswith(prefix, autoescape=True))
-        )
-
     def add(self, session: AsyncSession, reference: str, secret: bytes) -> None:
         """Seal a secret as part of another store's transaction."""
         session.add(self._row(reference, secret))
+
+    async def shred(self, session: AsyncSession, prefix: str) -> None:
+        """Remove every secret below a prefix such as `cluster/<uid>/`, likewise."""
+        below = SecretRow.reference.startswith(prefix, autoescape=True)
+        await session.execute(delete(SecretRow).where(below))
 
     def _row(self, reference: str, secret: bytes) -> SecretRow:
         sealed = self._seal.close(reference, secret)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from datetime import timedelta
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -12,6 +13,10 @@ from store.engine import Store, transaction
 from store.rows import StockRow, now
 
 POOL = "maas"
+
+FRESH = timedelta(minutes=10)
+"""For how long what was seen says anything. It is looked at every minute; when that fails for long,
+machines may have been added that nobody saw, and what cannot be had is found out soon enough."""
 
 
 class Stocks(Store):
@@ -25,14 +30,16 @@ class Stocks(Store):
 
 
 async def last_seen(session: AsyncSession) -> Stock | None:
-    """None before the pool was first asked."""
+    """None before the pool was first asked, and when that was too long ago."""
     row = await session.get(StockRow, POOL)
-    return Stock(machines=row.machines, tagged=json.loads(row.tagged)) if row else None
+    if row is None or row.seen < now() - FRESH:
+        return None
+    return Stock(machines=row.machines, tagged=json.loads(row.tagged))
 
 
 def refuse_what_never_fits(order: ClusterOrder, stock: Stock | None) -> None:
     """Refuse a tag no machine has, and more machines than exist. A shortage that may pass is
-    waited for. Before the pool was first asked, everything is accepted."""
+    waited for. While nobody knows what the pool holds, everything is accepted."""
     if stock is None:
         return
     wanted: dict[str, int] = {}

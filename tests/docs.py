@@ -21,7 +21,7 @@ MARK = "<!-- What follows is pasted by `make docs`. -->\n"
 WIDTH = 88
 
 FIRST_COMMANDS = ("make up", "make test")
-"""What the first block of README.md tells a newcomer to type. tests/e2e types it."""
+"""What the first block of README.md tells a newcomer to type."""
 
 
 def pasted() -> dict[Path, str]:

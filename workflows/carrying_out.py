@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 from activities.errors import understood
@@ -11,6 +10,7 @@ from activities.progress import Progress
 from domain.cluster import ClusterPlan, Phase
 from domain.operation import Brief, Cancelled, OperationId, Reached
 from workflows.steps import book
+from workflows.together import told_to_stop
 
 Work = Callable[[ClusterPlan, Brief], Awaitable[Reached]]
 
@@ -23,16 +23,15 @@ async def carry_out(operation: OperationId, work: Work, *, failed: Phase | None)
     brief = await book(Progress.begin, operation)
     if brief.over:
         return
-    if brief.cancelled_by:
-        failure = Cancelled.by(brief.cancelled_by)
+    if brief.cancelled_by or told_to_stop():
+        failure = Cancelled.by(brief.cancelled_by or "its caller")
         await book(Progress.record, Reached.badly(operation, failed, failure))
         return
     plan = ClusterPlan.model_validate_json(brief.plan)
     try:
         reached = await work(plan, brief)
     except (FailureError, asyncio.CancelledError) as error:
-        called_off = workflow.cancellation_reason() is not None
-        failure = Cancelled.by("its caller") if called_off else understood(error)
+        failure = Cancelled.by("its caller") if told_to_stop() else understood(error)
         await book(Progress.record, Reached.badly(operation, failed, failure))
         raise
     await book(Progress.record, reached)

@@ -1,7 +1,8 @@
 """A Kubernetes cluster, from nothing to an API that answers and nodes that are Ready."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError, FailureError
@@ -17,7 +18,15 @@ from domain.machine import Machine, Role, Slot
 from domain.operation import Brief, OperationId, Reached
 from domain.ports import Endpoint, Joining, Node
 from workflows.carrying_out import carry_out
-from workflows.policies import BRIEF, COURTESY, OPERATION_DEADLINE, PATIENT, STUBBORN
+from workflows.policies import (
+    BRIEF,
+    COURTESY,
+    GIVING_BACK,
+    OPERATION_DEADLINE,
+    PATIENT,
+    STUBBORN,
+    WATCHING,
+)
 from workflows.provision_machine import Provision, ProvisionMachine
 from workflows.steps import book, child, do, undo
 from workflows.together import together, within
@@ -32,12 +41,12 @@ Becoming = Callable[[Machine, int], Awaitable[None]]
 
 @workflow.defn
 class CreateCluster:
-    """Metal for every slot at once; then the first control-plane node, and once its API answers
-    the other control planes one by one and the workers side by side.
+    """Metal for every slot, many at once; then the first control-plane node, and once its API
+    answers the other control planes one by one and the workers side by side.
 
     Without the first control-plane node there is no cluster: everything is undone, and the cluster
-    is in ERROR. Once that node works, what fails elsewhere is given back and the cluster is
-    DEGRADED. A cancel undoes everything, however far it was."""
+    is in ERROR. Once that node works, what fails elsewhere, or is not there in time, is given back
+    and the cluster is DEGRADED. A cancel undoes everything, however far it was."""
 
     @workflow.init
     def __init__(self, operation: OperationId) -> None:
@@ -56,7 +65,7 @@ class CreateCluster:
 
     async def _create(self, plan: ClusterPlan, _brief: Brief) -> Reached:
         async with self._unwind:
-            await within(OPERATION_DEADLINE, self._build(plan))
+            await self._build(plan)
         wanted = len(plan.slots)
         if self._lost:
             note = f"{len(self._lost)} of {wanted} nodes missing: {'; '.join(sorted(self._lost))}"
@@ -69,7 +78,7 @@ class CreateCluster:
         self._unwind.add(Endpoints.remove, Endpoint(cluster_uid=plan.uid, name=plan.endpoint))
         await self._point(plan, [])
         await together(
-            self._first(plan, first),
+            within(OPERATION_DEADLINE, self._first(plan, first)),
             *(self._or_without(slot, self._control_plane(plan, slot)) for slot in others),
             *(self._or_without(slot, self._worker(plan, slot, room)) for slot in plan.workers),
         )
@@ -80,7 +89,7 @@ class CreateCluster:
             joining = Joining(machine=machine, through=machine, endpoint=plan.endpoint)
             await do(Kubeadm.initialise, joining, PATIENT, turn=turn)
             node = self._node(plan, slot, [machine])
-            await do(Kubernetes.wait_api, node, PATIENT, turn=turn)
+            await do(Kubernetes.wait_api, node, WATCHING, turn=turn)
             await do(Kubernetes.install_network, node, BRIEF, turn=turn)
             await self._settle(node, turn)
 
@@ -112,7 +121,7 @@ class CreateCluster:
         await self._settle(self._node(plan, machine.slot, self._working), turn)
 
     async def _settle(self, node: Node, turn: int) -> None:
-        await do(Kubernetes.wait_node, node, PATIENT, turn=turn)
+        await do(Kubernetes.wait_node, node, WATCHING, turn=turn)
         await do(Kubernetes.label, node, BRIEF, turn=turn)
 
     async def _fill(self, plan: ClusterPlan, slot: Slot, become: Becoming) -> Machine:
@@ -149,6 +158,7 @@ class CreateCluster:
         first release of a slot is the unwind's: no two steps of an operation share a key."""
         if self._working:
             if machine.slot.role is Role.CONTROL_PLANE:
+                await self._courteously(self._point(plan, self._working))
                 leaving = Joining(machine=machine, through=self._working[0], endpoint=plan.endpoint)
                 await self._courteously(undo(Kubeadm.leave, leaving, COURTESY, turn=turn))
             node = self._node(plan, machine.slot, self._working)
@@ -162,16 +172,28 @@ class CreateCluster:
         except FailureError as error:
             workflow.logger.info("left to the release that follows: %s", understood(error).message)
 
-    async def _or_without(self, slot: Slot, work: Awaitable[None]) -> None:
+    async def _or_without(self, slot: Slot, work: Coroutine[Any, Any, None]) -> None:
         """Go on without this node if it cannot be had, and keep nothing of it: the cluster works,
         short of what was wanted."""
         try:
-            await work
+            await within(OPERATION_DEADLINE, work)
         except FailureError as error:
             if pushed_aside(error):
                 raise
-            await undo(Machines.release, slot, STUBBORN, turn=MACHINES_PER_SLOT + 2)
-            self._lost.append(f"{slot.name} ({understood(error).message})")
+            kept = "" if await self._let_go(slot) else "; its machine is not given back yet"
+            self._lost.append(f"{slot.name} ({understood(error).message}{kept})")
+
+    async def _let_go(self, slot: Slot) -> bool:
+        """Make sure that the slot holds no machine. What MAAS will not take back is left to the
+        delete in the end: the cluster works, and nobody may wait for it for ever."""
+        try:
+            last = MACHINES_PER_SLOT + 2
+            await within(GIVING_BACK, undo(Machines.release, slot, STUBBORN, turn=last))
+        except FailureError as error:
+            if pushed_aside(error):
+                raise
+            return False
+        return True
 
     async def _point(self, plan: ClusterPlan, machines: list[Machine]) -> None:
         """Lead the endpoint to these machines. Its name was fixed when the cluster was planned."""
@@ -182,4 +204,6 @@ class CreateCluster:
 
     def _node(self, plan: ClusterPlan, slot: Slot, through: list[Machine]) -> Node:
         addresses = tuple(machine.address for machine in through)
-        return Node(slot=slot, endpoint=plan.endpoint, addresses=addresses)
+        return Node(
+            slot=slot, endpoint=plan.endpoint, addresses=addresses, workless=not plan.workers
+        )

@@ -11,12 +11,9 @@ from domain.cluster import ClusterPlan, Phase
 from domain.operation import Brief, OperationId, Reached
 from domain.ports import Endpoint
 from workflows.carrying_out import carry_out
-from workflows.policies import STUBBORN, UNDO_DEADLINE
+from workflows.policies import FIRST_LOOK, RAREST_LOOK, STUBBORN, UNDO_DEADLINE
 from workflows.steps import book, do
 from workflows.together import together
-
-FIRST_LOOK_SECONDS = 0.1
-RAREST_LOOK_SECONDS = 5.0
 
 
 @workflow.defn
@@ -46,10 +43,10 @@ class DeleteCluster:
         except FailureError:
             workflow.logger.info("operation %s has no workflow any more", other)
         deadline = workflow.now() + UNDO_DEADLINE
-        pause = FIRST_LOOK_SECONDS
+        pause = FIRST_LOOK
         while not await book(Progress.ended, other):
             if workflow.now() >= deadline:
                 await book(Progress.fence, other)
                 return
             await workflow.sleep(pause)
-            pause = min(pause * 2, RAREST_LOOK_SECONDS)
+            pause = min(pause * 2, RAREST_LOOK)

@@ -46,7 +46,10 @@ PATIENT = ActivityConfig(
     retry_policy=_SOON,
     cancellation_type=_WAIT,
 )
-"""Metal that installs itself, a cluster that comes up."""
+"""Metal that installs itself, a command that makes a node of it."""
+
+WATCHING: ActivityConfig = {**PATIENT, "start_to_close_timeout": timedelta(minutes=15)}
+"""A host, an API or a node that comes up by itself, or not at all."""
 
 STUBBORN = ActivityConfig(
     start_to_close_timeout=timedelta(minutes=45),
@@ -70,6 +73,12 @@ COURTESY = ActivityConfig(
 )
 """What is better done and may be left: what follows makes up for it."""
 
+LOOK = ActivityConfig(
+    start_to_close_timeout=timedelta(minutes=2),
+    schedule_to_close_timeout=timedelta(minutes=5),
+)
+"""A look that nobody waits for: the next one comes soon."""
+
 BOOKS = LocalActivityConfig(
     start_to_close_timeout=timedelta(seconds=10),
     retry_policy=RetryPolicy(
@@ -81,7 +90,15 @@ BOOKS = LocalActivityConfig(
 """Our own rows. The database may be away for a while; the books wait for it, without limit."""
 
 OPERATION_DEADLINE = timedelta(hours=4)
-"""After this a creation is given up and undone."""
+"""After this a creation goes without the nodes that it still lacks. Without its first control
+plane it is given up and undone."""
 
 UNDO_DEADLINE = timedelta(minutes=15)
 """What an operation that was pushed aside gets to undo itself before it is fenced."""
+
+FIRST_LOOK, RAREST_LOOK = timedelta(seconds=0.1), timedelta(seconds=5)
+"""How often it is looked at meanwhile: twice as rarely each time."""
+
+GIVING_BACK = timedelta(minutes=15)
+"""What MAAS gets to take a machine back that a cluster is done without. Then the operation ends
+all the same, and says what it left to the delete."""

@@ -8,7 +8,7 @@ from activities.kubeadm import Kubeadm
 from activities.machines import Machines
 from domain.frozen import Frozen
 from domain.machine import Machine, Search, Slot
-from workflows.policies import BRIEF, PATIENT, QUEUEING, STUBBORN
+from workflows.policies import BRIEF, PATIENT, QUEUEING, STUBBORN, WATCHING
 from workflows.steps import do, undo
 
 
@@ -42,7 +42,7 @@ class ProvisionMachine:
         try:
             machine = await do(Machines.deploy, machine, BRIEF, turn=turn)
             machine = await do(Machines.wait_deployed, machine, PATIENT, turn=turn)
-            await do(Kubeadm.reach, machine, PATIENT, turn=turn)
+            await do(Kubeadm.reach, machine, WATCHING, turn=turn)
             await do(Kubeadm.preflight, machine, BRIEF, turn=turn)
         except ActivityError as error:
             if pushed_aside(error):

@@ -19,7 +19,7 @@ from temporalio.workflow import (
 from activities.verbs import BOOKS_QUEUE, name_of, queue_of
 from domain.operation import StepKey
 from workflows.policies import BOOKS
-from workflows.together import told_to_stop
+from workflows.together import ended, told_to_stop
 
 
 class Named(Protocol):
@@ -116,5 +116,9 @@ def queue(name: str) -> str:
 
 
 async def book(step: Callable[[Any, Fact], Awaitable[Answer]], fact: Fact) -> Answer:
-    """Write to our own rows, or read them."""
-    return await workflow.execute_local_activity_method(step, fact, **BOOKS)
+    """Write to our own rows, or read them. Being told to stop meanwhile changes nothing here, or
+    how an operation ended might never be written; the next step asks for it."""
+    writing = workflow.execute_local_activity_method(step, fact, **BOOKS)
+    task = asyncio.create_task(writing)
+    await ended([task])
+    return task.result()

@@ -5,7 +5,7 @@ from temporalio.workflow import ActivityConfig
 
 from activities.machines import Machines
 from activities.sweeping import Sweeping
-from workflows.policies import COURTESY
+from workflows.policies import LOOK
 from workflows.steps import book, queue
 
 
@@ -13,6 +13,6 @@ from workflows.steps import book, queue
 class Survey:
     @workflow.run
     async def run(self) -> None:
-        config: ActivityConfig = {**COURTESY, "task_queue": queue("machines")}
+        config: ActivityConfig = {**LOOK, "task_queue": queue("machines")}
         stock = await workflow.execute_activity_method(Machines.stock, **config)
         await book(Sweeping.restock, stock)

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sized
 from typing import TYPE_CHECKING, Protocol
 
 from api.build import Build
+from api.errors import wrong
 from api.kaas import states
 from domain import naming
 from domain.cluster import Cluster, ClusterNodes, ClusterOrder, Limits, PoolOrder
-from domain.errors import Invalid, Violation
 from domain.machine import Label, SlotState
 from domain.operation import Operation
 from protos.gen.kaas import api_pb2 as pb
@@ -31,9 +31,9 @@ class _Pool(Protocol):
 def named(field: str, name: str) -> str:
     """A name to look something up by. Whether there is such a thing is not asked here."""
     if not name:
-        raise _wrong(field, "is required")
+        raise wrong(field, "is required")
     if len(name) > NAME_LENGTH or not name.isprintable():
-        raise _wrong(field, f"{name[:64]!r} cannot be a name")
+        raise wrong(field, f"{name[:64]!r} cannot be a name")
     return name
 
 
@@ -41,7 +41,7 @@ def order(request: pb.CreateClusterMsg, limits: Limits) -> ClusterOrder:
     """A cluster as its user asks for it. Lists beyond their limits are refused before they are
     read: a megabyte of labels is no order."""
     if not request.HasField("control_plane_nodes"):
-        raise _wrong("control_plane_nodes", "is required; its fields may be left out")
+        raise wrong("control_plane_nodes", "is required; its fields may be left out")
     control_plane = request.control_plane_nodes
     pools = request.worker_node_pools
     _few("worker_node_pools", pools, limits.pools)
@@ -131,9 +131,4 @@ def _machine(state: SlotState) -> pb.GetClusterNodesStatusReply.MachineStatus:
 
 def _few(field: str, things: Sized, most: int) -> None:
     if len(things) > most:
-        raise _wrong(field, f"{len(things)} of them, at most {most}")
-
-
-def _wrong(field: str, description: str) -> Invalid:
-    violation = Violation(field=field, description=description)
-    return Invalid(f"{field}: {description}", violations=[violation])
+        raise wrong(field, f"{len(things)} of them, at most {most}")

@@ -11,7 +11,7 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc import code_pb2, status_pb2  # type: ignore[import-untyped]
 
-from api.errors import code_of, number, packed_failure
+from api.errors import code_of, number, packed_failure, wrong
 from api.ops import states
 from api.ops.outlook import Standing
 from domain.errors import Failure, Invalid, Violation
@@ -150,11 +150,6 @@ def seconds(timeout: Duration, most: float) -> float:
     if asked < 0:
         raise wrong("timeout", "is negative")
     return min(asked or most, most)
-
-
-def wrong(field: str, description: str) -> Invalid:
-    violation = Violation(field=field, description=description)
-    return Invalid(f"{field}: {description}", violations=[violation])
 
 
 def _error(of: Operation) -> status_pb2.Status:

@@ -7,6 +7,7 @@ from google.longrunning import operations_pb2 as pb  # type: ignore[import-untyp
 from google.protobuf.empty_pb2 import Empty
 
 from api.asking import Context, asked
+from api.errors import wrong
 from api.launch import Launch
 from api.ops import convert
 from api.ops.convert import Filters
@@ -45,9 +46,9 @@ class LongRunning:
         self, request: pb.ListOperationsRequest, context: Context
     ) -> pb.ListOperationsResponse:
         if request.name not in ("", "operations"):
-            raise convert.wrong("name", 'must be "operations", or empty')
+            raise wrong("name", 'must be "operations", or empty')
         if request.filter:
-            raise convert.wrong("filter", "is not supported: windlass.v1.Operations has filters")
+            raise wrong("filter", "is not supported: windlass.v1.Operations has filters")
         size, start = convert.page_size(request.page_size), request.page_token
         found = await self._operations.page(
             size=size + 1, before=convert.page_start(start, Filters())

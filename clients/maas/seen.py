@@ -3,14 +3,26 @@
 import ipaddress
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
 
 from clients.maas.transport import unreadable
 
 SystemId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 """It becomes part of a path."""
 
-Text = Annotated[str, StringConstraints(max_length=1024)]
+LONGEST_TEXT = 1024
+
+Text = Annotated[str, AfterValidator(lambda text: text[:LONGEST_TEXT])]
+"""What is longer is cut and not refused: it may be somebody's note on a machine of theirs, in a
+list that holds ours as well."""
 
 
 class Told(BaseModel):

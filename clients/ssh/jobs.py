@@ -28,7 +28,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 0.02, 2.0, 1.5
 _LOOKS = 3
 """How often in a row a look at a job may fail."""
 _TAIL_BYTES = 4000
-_RUNNING = frozenset({"active", "activating", "deactivating", "reloading"})
+_RUNNING = frozenset({"active", "activating", "deactivating", "reloading", "refreshing"})
+_STATES = _RUNNING | {"inactive", "failed", "maintenance"}
 
 
 class Step(NamedTuple):
@@ -110,17 +111,15 @@ class Jobs:
 
     async def look(self, machine: Machine, step: Step) -> Seen:
         """How the step stands."""
-        command = "; ".join(
-            (
-                line("systemctl", "show", "--property=ActiveState", "--value", step.unit),
-                line("cat", f"{step.directory}/marker") + " 2>/dev/null",
-                "echo",
-                line("ls", "-1", step.directory) + " 2>/dev/null",
-            )
+        running, (digest, *names) = await self._ask(
+            machine,
+            step,
+            line("cat", f"{step.directory}/marker") + " 2>/dev/null",
+            "echo",
+            line("ls", "-1", step.directory) + " 2>/dev/null",
         )
-        state, digest, *names = (await self._read(machine, command)).splitlines()
         attempt = max((int(name) for name in names if name.isdigit()), default=0)
-        seen = Seen(state in _RUNNING, attempt, None, digest)
+        seen = Seen(running, attempt, None, digest)
         if seen.running or not attempt:
             return seen
         return seen._replace(status=(await self._poll(machine, step, attempt)).status)
@@ -212,14 +211,19 @@ class Jobs:
 
     async def _poll(self, machine: Machine, step: Step, attempt: int) -> Seen:
         """The unit is asked first: one that has ended has left its exit code by then."""
-        command = "; ".join(
-            (
-                line("systemctl", "show", "--property=ActiveState", "--value", step.unit),
-                line("cat", f"{step.directory}/{attempt}/rc") + " 2>/dev/null",
-            )
-        )
-        state, *status = (await self._read(machine, command)).splitlines()
-        return Seen(state in _RUNNING, attempt, int(status[0]) if status else None)
+        read = line("cat", f"{step.directory}/{attempt}/rc") + " 2>/dev/null"
+        running, status = await self._ask(machine, step, read)
+        return Seen(running, attempt, int(status[0]) if status else None)
+
+    async def _ask(self, machine: Machine, step: Step, *others: str) -> tuple[bool, list[str]]:
+        """Whether the step's unit runs, and what other commands wrote after that. A system manager
+        that is just being replaced says nothing, and their words must not be taken for its own."""
+        show = line("systemctl", "show", "--property=ActiveState", "--value", step.unit)
+        written = await self._read(machine, "; ".join((show, *others)))
+        state, *lines = written.splitlines() or [""]
+        if state not in _STATES:
+            raise Unavailable(f"{named(machine)} did not say how {step.name} stands")
+        return state in _RUNNING, lines
 
     async def _read(self, machine: Machine, command: str) -> str:
         """What a command wrote that only looks: its exit code says nothing."""

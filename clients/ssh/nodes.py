@@ -222,7 +222,8 @@ class SshNodes:
             authority = x509.load_pem_x509_certificate(base64.b64decode(data))
         except (yaml.YAMLError, LookupError, TypeError, ValueError) as error:
             cluster = machine.slot.cluster
-            raise Failed(f"the kubeconfig of {cluster} cannot be read: {error}") from error
+            what = type(error).__name__  # its words, and its cause's, quote the file and its keys
+            raise Failed(f"the kubeconfig of {cluster} cannot be read: {what}") from None
         key = authority.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         return "sha256:" + hashlib.sha256(key).hexdigest()
 

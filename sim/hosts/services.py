@@ -4,6 +4,7 @@ import fnmatch
 import json
 import re
 
+from sim.faults import Fault, How
 from sim.hosts.disk import ROOT
 from sim.hosts.host import NODES, Host, Unit
 from sim.hosts.shell import Call, Command
@@ -55,6 +56,10 @@ async def _systemctl(call: Call) -> int:
             words.remove(value)
             flags.append(f"--property={value}")
     verb, *units = words or ["list-units"]
+    match call.host.shared.faults.meet(f"systemctl {call.host.id} {verb}"):
+        case Fault(how=How.REFUSE, message=message):
+            await call.complain(message)
+            return 1
     if verb in _CHANGING and call.user != ROOT:
         await call.complain(f"Failed to {verb} unit: Interactive authentication required.")
         return 1

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError
@@ -162,7 +163,7 @@ async def test_temporal_may_be_away(away: Launch, hands: Hands, settings: Settin
     begun = perf_counter()
     await away.launch(operation)
     await away.cancel(operation.id)
-    assert not await away.reached()
+    assert await away.trouble() == "away"
     assert perf_counter() - begun < 5
 
 
@@ -176,8 +177,32 @@ async def test_temporal_may_be_silent(queues: str, hands: Hands, settings: Setti
         assert perf_counter() - begun < launching.LAUNCH_SECONDS + 1
 
 
-async def test_temporal_is_reached_when_it_is_there(launch: Launch) -> None:
-    assert await launch.reached()
+async def test_temporal_that_is_there_is_no_trouble(launch: Launch) -> None:
+    assert await launch.trouble() == ""
+
+
+async def test_why_nothing_starts_is_logged_once_until_it_does(
+    address: str, queues: str, hands: Hands, settings: Settings
+) -> None:
+    operation = await accepted(hands, settings)
+    launch = Launch(await client(address, "nowhere"), CATALOGUE, queues)
+    with capture_logs() as lines:
+        await launch.launch(operation)
+        await launch.launch(operation)
+    [line] = lines
+    assert line["log_level"] == "warning"
+    assert line["operation"] == operation.id
+    assert "Namespace nowhere is not found" in line["error"]
+    assert await launch.trouble() == "there is no namespace nowhere"
+
+
+async def test_a_cancel_of_what_never_started_is_no_trouble(
+    launch: Launch, hands: Hands, settings: Settings
+) -> None:
+    operation = await accepted(hands, settings)
+    with capture_logs() as lines:
+        await launch.cancel(operation.id)
+    assert not lines
 
 
 async def test_a_greater_burst_than_can_wait_is_left_to_the_sweep(

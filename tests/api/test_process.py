@@ -1,14 +1,8 @@
 """The API as a process: it says where it is, goes down in order, and says why it cannot start."""
 
 import asyncio
-import json
-import os
 import signal
 import socket
-import sys
-from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc
@@ -17,50 +11,27 @@ import pytest
 
 from protos.gen.kaas import api_pb2 as pb
 from protos.gen.ops import operations_pb2 as ops
+from store.secrets import Secrets
 from tests.api.caller import NOBODY, Caller, answered, read, wanted
+from tests.programs.running import ended, running, surroundings, told
 
-ROOT = Path(__file__).parent.parent.parent
+API = ("-m", "api")
 
 
 @pytest.fixture
 def environment(database_url: str, tmp_path: Path) -> dict[str, str]:
-    return {
-        **{name: value for name, value in os.environ.items() if "WINDLASS" not in name},
-        "WINDLASS_DATABASE": database_url,
-        "WINDLASS_KEY_FILE": str(tmp_path / "seal.key"),
-        "WINDLASS_GRPC_ADDRESS": "127.0.0.1:0",
-        "WINDLASS_HTTP_ADDRESS": "127.0.0.1:0",
-        "WINDLASS_TEMPORAL__ADDRESS": NOBODY,
-        "WINDLASS_LOG_FORMAT": "json",
-    }
-
-
-@asynccontextmanager
-async def running(environment: dict[str, str]) -> AsyncIterator[Process]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "api"), cwd=ROOT, env=environment, stdout=PIPE, stderr=PIPE
+    return surroundings(
+        WINDLASS_DATABASE=database_url,
+        WINDLASS_KEY_FILE=str(tmp_path / "seal.key"),
+        WINDLASS_GRPC_ADDRESS="127.0.0.1:0",
+        WINDLASS_HTTP_ADDRESS="127.0.0.1:0",
+        WINDLASS_TEMPORAL__ADDRESS=NOBODY,
+        WINDLASS_LOG_FORMAT="json",
     )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
-
-
-async def told(process: Process, event: str) -> dict[str, str]:
-    """The log line of that event, once it is there."""
-    assert process.stderr is not None
-    async with asyncio.timeout(30):
-        async for raw in process.stderr:
-            line: dict[str, str] = json.loads(raw)
-            if line["event"] == event:
-                return line
-    raise AssertionError(f"it ended without a word of {event!r}")
 
 
 async def test_it_says_where_it_is_and_goes_down_in_order(environment: dict[str, str]) -> None:
-    async with running(environment) as process:
+    async with running(*API, environment=environment) as process:
         ready = await told(process, "ready")
         assert not ready["http"].endswith(":0")
         caller = Caller(ready["grpc"])
@@ -87,11 +58,7 @@ async def test_an_address_in_use_is_one_line_and_a_failure(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         taken = ":".join(map(str, listening.getsockname()))
-        async with running({**environment, door: taken}) as process:
-            async with asyncio.timeout(30):
-                _, raw = await process.communicate()
-    assert process.returncode == 1
-    said, do = raw.decode().splitlines()
+        said, do = (await ended(*API, environment={**environment, door: taken})).refusal
     assert said == f"error: cannot listen on {taken}: it is in use, or no address of this machine"
     assert door in do
 
@@ -101,32 +68,36 @@ async def test_a_key_that_cannot_be_used_is_a_failure_to_start(
 ) -> None:
     (tmp_path / "short.key").write_bytes(b"short")
     environment["WINDLASS_KEY_FILE"] = str(tmp_path / "short.key")
-    async with running(environment) as process:
-        async with asyncio.timeout(30):
-            _, told = await process.communicate()
-    assert process.returncode == 1
-    assert "error: the key file" in told.decode()
-    assert "Traceback" not in told.decode()
+    said, do = (await ended(*API, environment=environment)).refusal
+    assert said.startswith("error: the key file")
+    assert "WINDLASS_KEY_FILE" in do
+
+
+async def test_a_key_that_opens_nothing_is_a_failure_to_start(
+    environment: dict[str, str], vault: Secrets, tmp_path: Path
+) -> None:
+    await vault.keep("cluster/1/login", b"a secret")
+    (tmp_path / "seal.key").unlink()
+    said, do = (await ended(*API, environment=environment)).refusal
+    assert said == "error: the secret cluster/1/login does not open with key file-1"
+    assert "key file" in do
 
 
 async def test_settings_that_are_wrong_are_a_failure_to_start(environment: dict[str, str]) -> None:
     environment["WINDLASS_LOG_LEVEL"] = "shouting"
-    async with running(environment) as process:
-        async with asyncio.timeout(30):
-            _, told = await process.communicate()
-    assert process.returncode == 1
-    assert "log_level" in told.decode()
-    assert "Traceback" not in told.decode()
+    said, wrong, _ = (await ended(*API, environment=environment)).refusal
+    assert said == "error: the settings are not valid"
+    assert wrong.startswith("  log_level: ")
 
 
 async def test_what_is_accepted_survives_a_kill(environment: dict[str, str]) -> None:
-    async with running(environment) as process:
+    async with running(*API, environment=environment) as process:
         caller = Caller((await told(process, "ready"))["grpc"])
         await caller.cluster.CreateCluster(wanted(), timeout=20)
         await caller.close()
         process.kill()
         await process.wait()
-    async with running(environment) as process:
+    async with running(*API, environment=environment) as process:
         caller = Caller((await told(process, "ready"))["grpc"])
         reply = await caller.cluster.GetCluster(pb.GetClusterMsg(name="hello"), timeout=20)
         assert reply.cluster.status == pb.PROVISIONING

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from temporalio.testing import WorkflowEnvironment
 
 from api.__main__ import Api
 from protos.gen.kaas import api_pb2 as pb
-from settings import Settings
+from settings import Settings, Temporal
+from store import schema
 from tests.api.caller import Caller
 
 
@@ -44,9 +46,23 @@ class TestWithoutTables:
         answer = await fetched(addresses, "/readyz")
         assert answer.status_code == 503
         lines = answer.text.splitlines()
-        assert lines[0].startswith("[-]database")
+        newest = schema.newest()
+        assert lines[0] == f"[-]database: not at {newest}: run python -m store migrate"
         assert lines[-1] == "not ready"
         assert (await fetched(addresses, "/livez")).status_code == 200
+
+
+class TestInNoNamespace:
+    @pytest.fixture
+    def settings(self, settings: Settings, temporal: WorkflowEnvironment) -> Settings:
+        target = temporal.client.service_client.config.target_host
+        nowhere = Temporal(address=target, namespace="nowhere")
+        return settings.model_copy(update={"temporal": nowhere})
+
+    async def test_it_says_that_the_namespace_is_missing(self, addresses: tuple[str, str]) -> None:
+        answer = await fetched(addresses, "/readyz?verbose")
+        assert answer.status_code == 200
+        assert "[!]temporal: there is no namespace nowhere; " in answer.text
 
 
 async def test_it_is_not_ready_while_it_goes_down(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from domain import devserver
 from settings import Settings, origins
 from tests import docs
 from tests.architecture.tree import ROOT, files, project
@@ -82,6 +83,21 @@ def test_the_first_block_of_the_readme_is_what_newcomers_type() -> None:
     assert block is not None
     typed = [line.partition("#")[0].strip() for line in block[1].splitlines()]
     assert tuple(typed) == docs.FIRST_COMMANDS
+
+
+def test_what_newcomers_type_is_what_is_tested() -> None:
+    recipes = dict(
+        re.findall(r"^(\w+):.*\n\t@(.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    )
+    assert {f"make {target}" for target in recipes} >= set(docs.FIRST_COMMANDS)
+    assert recipes["up"] == "$(BIN)/windlass up"  # as tests/e2e starts it
+
+
+def test_every_flag_of_temporal_is_described() -> None:
+    """Whoever runs a Temporal of their own wants to know what ours was measured with."""
+    described = (ROOT / "docs" / "operating.md").read_text()
+    flags = [word for word in devserver.FLAGS if not word.startswith("--")]
+    assert not [flag for flag in flags if f"`{flag}`" not in described]
 
 
 def test_every_dependency_has_a_reason() -> None:

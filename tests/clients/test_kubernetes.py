@@ -6,6 +6,7 @@ import json
 import secrets
 import socket
 import ssl
+import traceback
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -251,6 +252,19 @@ async def test_a_node_that_lacks_nothing_is_not_written_to(api: KubernetesApi, s
     assert calls(site) == ["GET /api/v1/nodes/metal-1"]
 
 
+async def test_a_control_plane_without_workers_takes_every_pod(
+    api: KubernetesApi, site: Built
+) -> None:
+    other = Taint(key="maintenance", effect="NoExecute", value="tonight")
+    found = site.clusters.node(site.uid, "cp-1")
+    assert found is not None
+    site.clusters.keep_node(found.model_copy(update={"taints": [CONTROL_PLANE_TAINT, other]}))
+    await api.label(node(site, "cp-1").model_copy(update={"workless": True}))
+    again = site.clusters.node(site.uid, "cp-1")
+    assert again is not None
+    assert again.taints == [other]
+
+
 async def test_a_control_plane_keeps_its_taint_and_gets_it_back(
     api: KubernetesApi, site: Built
 ) -> None:
@@ -441,6 +455,18 @@ async def test_a_kubeconfig_that_is_none_fails(
     vault.secrets[ports.kubeconfig(site.uid)] = kubeconfig
     with pytest.raises(Failed, match="the kubeconfig of hello"):
         await api.node_ready(node(site))
+
+
+async def test_a_spoilt_kubeconfig_is_not_quoted(
+    vault: MemoryVault, api: KubernetesApi, site: Built
+) -> None:
+    """Neither by the message nor by what it came from, since Temporal keeps both."""
+    key = secrets.token_hex(32)
+    kubeconfig = f"users: [{{user: {{client-key-data: '{key}' : }}}}]".encode()
+    vault.secrets[ports.kubeconfig(site.uid)] = kubeconfig
+    with pytest.raises(Failed, match="the kubeconfig of hello cannot be read: ParserError") as no:
+        await api.node_ready(node(site))
+    assert key[-16:] not in "".join(traceback.format_exception(no.value))
 
 
 async def test_credentials_that_are_none_fail(

@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import re
+import secrets
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import asyncssh
@@ -322,6 +324,40 @@ async def test_a_host_is_not_taken_for_what_it_was_before(crew: Crew) -> None:
     crew.vault.secrets[host_key(other)] = crew.vault.secrets[host_key(worker)]
     with pytest.raises(Conflict, match="went through join for something else"):
         await crew.nodes.join(joining(other, first))
+
+
+async def test_a_spoilt_kubeconfig_is_not_quoted(crew: Crew) -> None:
+    """Neither by the message nor by what it came from, since Temporal keeps both."""
+    first, worker = await crew.first(), await crew.site.install("w-1", Role.WORKER)
+    key = secrets.token_hex(32)
+    kept = f"users: [{{user: {{client-key-data: '{key}' : }}}}]".encode()
+    crew.vault.secrets[kubeconfig(first.slot.cluster_uid)] = kept
+    with pytest.raises(Failed, match="the kubeconfig of hello cannot be read: ParserError") as no:
+        await crew.nodes.join(joining(worker, first))
+    assert key[-16:] not in "".join(traceback.format_exception(no.value))
+
+
+@pytest.mark.parametrize("nth", range(1, 7))
+async def test_a_system_manager_that_says_nothing_is_asked_again(crew: Crew, nth: int) -> None:
+    """It is away for a moment while it is replaced, and what follows its answer is no answer."""
+    machine = await crew.site.install("cp-1")
+    crew.fault("systemctl * show", How.REFUSE, nth=nth)
+    await insist(lambda: crew.nodes.initialise(founding(machine)))
+    await insist(lambda: crew.nodes.initialise(founding(machine)))
+    await insist(lambda: crew.nodes.initialise(founding(machine)))
+    assert crew.site.runs(machine) == [("init", "ok")]
+    assert crew.violations == []
+
+
+async def test_a_run_is_not_taken_for_interrupted_while_nobody_knows(crew: Crew) -> None:
+    machine = await crew.site.install("cp-1")
+    await crew.nodes.initialise(founding(machine))
+    crew.fault("systemctl * show", How.REFUSE, times=100)
+    with pytest.raises(Unavailable, match="did not say how init stands") as caught:
+        await crew.nodes.initialise(founding(machine))
+    assert caught.value.reason != "INTERRUPTED"
+    with pytest.raises(Unavailable, match="did not say how init stands"):
+        await crew.nodes.preflight(machine)
 
 
 async def test_an_expired_token_is_replaced() -> None:

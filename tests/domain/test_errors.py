@@ -1,7 +1,7 @@
 import pytest
 
 from domain.errors import KINDS, AlreadyExists, DomainError, Failed, Failure, Invalid, Violation
-from domain.operation import Cancelled, failure_of
+from domain.operation import Cancelled
 
 kinds = pytest.mark.parametrize("kind", list(KINDS.values()))
 
@@ -32,7 +32,7 @@ def test_an_error_carries_what_a_caller_needs(kind: type[DomainError]) -> None:
 
 @kinds
 def test_an_error_read_back_from_a_row_is_what_it_was(kind: type[DomainError]) -> None:
-    failure = failure_of(kind("no", reason="SPECIAL"))
+    failure = Failure.of(kind("no", reason="SPECIAL"))
     error = Failure.model_validate_json(failure.model_dump_json()).error()
     assert type(error) is kind
     assert (error.message, error.reason) == ("no", "SPECIAL")
@@ -42,13 +42,6 @@ def test_a_kind_that_is_no_longer_known_is_failed() -> None:
     error = Failure(kind="Bewitched", message="no").error()
     assert type(error) is Failed
     assert error.reason == "FAILED"
-
-
-def test_an_error_that_is_not_ours_keeps_its_name_and_its_words() -> None:
-    failure = failure_of(ZeroDivisionError("division by zero"))
-    assert failure == Failure(
-        kind="Failed", message="ZeroDivisionError: division by zero", reason="UNEXPECTED"
-    )
 
 
 def test_what_was_called_off_says_by_whom() -> None:

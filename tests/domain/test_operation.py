@@ -52,6 +52,13 @@ def test_an_end_is_good_or_bad_or_called_off() -> None:
     assert (off.stage, off.phase, off.note) == (Stage.CANCELLED, None, "cancelled by ann")
 
 
+def test_a_bad_end_has_undone_what_was_begun_unless_nobody_did() -> None:
+    failure = Failure(kind="Failed", message="no")
+    assert Reached.badly(OPERATION, Phase.ERROR, failure).undone
+    assert not Reached.badly(OPERATION, Phase.ERROR, failure, undone=False).undone
+    assert not Reached.well(OPERATION, Phase.RUNNING, "ready").undone
+
+
 def test_what_a_newer_writer_added_is_ignored() -> None:
     brief = Brief(operation=OPERATION, kind=Kind.CREATE_CLUSTER, plan="{}")
     newer = brief.model_dump() | {"added_later": 1}

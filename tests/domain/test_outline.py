@@ -53,21 +53,22 @@ verbs = st.sampled_from([*USUALLY, "weather.look"])
 @st.composite
 def outlines(draw: st.DrawFn) -> tuple[Leg, ...]:
     """Any outline, also one that no operation has."""
-    shape = draw(st.lists(st.lists(st.lists(verbs, max_size=4), max_size=3), max_size=4))
-    return tuple(
-        Leg(
-            lanes=tuple(
-                Lane(
-                    steps=tuple(
-                        StepKey(verb=verb, subject=f"{leg}-{lane}-{step}")
-                        for step, verb in enumerate(steps)
-                    )
+    shape = draw(st.lists(st.lists(st.lists(verbs, max_size=4), max_size=4), max_size=4))
+    legs = []
+    for leg, steps_by_lane in enumerate(shape):
+        lanes = tuple(
+            Lane(
+                steps=tuple(
+                    StepKey(verb=verb, subject=f"{leg}-{lane}-{step}")
+                    for step, verb in enumerate(steps)
                 )
-                for lane, steps in enumerate(lanes)
             )
+            for lane, steps in enumerate(steps_by_lane)
         )
-        for leg, lanes in enumerate(shape)
-    )
+        cut = draw(st.integers(0, len(lanes)))
+        at_once = draw(st.integers(1, 3))
+        legs.append(Leg(lanes=lanes[:cut], queue=lanes[cut:], at_once=at_once))
+    return tuple(legs)
 
 
 @st.composite
@@ -150,6 +151,29 @@ def test_what_is_done_side_by_side_takes_as_long_as_the_longest_lane() -> None:
     )
     now = progress(legs, [], {"a.b": 10.0, "a.c": 5.0}, START)
     assert now.eta == timedelta(seconds=25)
+
+
+def test_what_waits_for_its_turn_takes_as_long_as_those_who_are_let_in_at_once() -> None:
+    """Ten workers, two at a time, beside a control plane that has the road to itself."""
+    queue = (_lane("a.b"),) * 10
+    alone = Leg(lanes=(_lane("a.c"),), queue=queue, at_once=2)
+    assert progress((alone,), [], {"a.b": 4.0, "a.c": 5.0}, START).eta == timedelta(seconds=20)
+    assert progress((alone,), [], {"a.b": 4.0, "a.c": 25.0}, START).eta == timedelta(seconds=25)
+    few = alone.model_copy(update={"queue": queue[:1]})
+    assert progress((few,), [], {"a.b": 4.0, "a.c": 1.0}, START).eta == timedelta(seconds=4)
+
+
+@given(plans)
+def test_workers_are_estimated_as_they_are_worked_on(plan: ClusterPlan) -> None:
+    """So many at once, on the metal and on the way into the cluster."""
+    usual = {"machines.wait_deployed": 100.0, "kubeadm.join": 10.0}
+    rest = dict.fromkeys(USUALLY, 0.0) | usual
+    one = plan.model_copy(update={"workers_at_once": 1})
+    eta = progress(outline(Kind.CREATE_CLUSTER, one), [], rest, START).eta
+    others, workers = len(plan.control_plane) - 1, len(plan.workers)
+    wanted = 100 * max(1, workers) + 10 * (others + workers)
+    assert eta is not None
+    assert eta.total_seconds() == pytest.approx(wanted, abs=0.5)
 
 
 def test_a_step_that_takes_too_long_counts_as_nearly_done() -> None:

@@ -1,15 +1,17 @@
 import asyncio
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import text
 
 from domain import ports
-from domain.cluster import Phase
+from domain.cluster import Phase, PoolOrder
 from domain.errors import AlreadyExists, Exhausted, Invalid, NotFound
-from domain.machine import Role, SlotPhase
+from domain.machine import Label, Role, SlotPhase
 from domain.operation import Kind, Stage
 from domain.outline import keys, outline
 from domain.ports import Stock
+from store import stocks
 from store.rows import (
     AnswerRow,
     ClusterRow,
@@ -19,6 +21,8 @@ from store.rows import (
     Row,
     SecretRow,
     SlotRow,
+    StockRow,
+    now,
 )
 from tests.store.desk import BUILDING, RELEASE, Desk, ask, order, until, whole
 
@@ -107,6 +111,46 @@ async def test_a_name_is_taken_until_its_cluster_is_gone(desk: Desk) -> None:
         await desk.create()
     await desk.deleted()
     assert (await desk.create()).stage is Stage.REQUESTED
+
+
+@pytest.mark.parametrize(
+    ("phase", "do"),
+    [
+        (Phase.PROVISIONING, "windlass op watch {}"),
+        (Phase.PROVISIONING, "windlass cluster delete hello"),
+        (Phase.STOPPING, "wait until it is gone: windlass op watch {}"),
+        (Phase.RUNNING, "windlass cluster delete hello"),
+        (Phase.ERROR, "windlass cluster delete hello"),
+    ],
+)
+async def test_who_wants_a_name_that_is_taken_is_told_by_which_operation(
+    desk: Desk, phase: Phase, do: str
+) -> None:
+    operation = await desk.create()
+    await desk.change(ClusterRow, {"phase": phase})
+    with pytest.raises(AlreadyExists) as refused:
+        await desk.create()
+    assert refused.value.facts == {"operation": operation.id, "state": phase}
+    assert do.format(operation.id) in refused.value.do
+    assert refused.value.do.endswith("or choose another name")
+
+
+async def test_a_plan_that_no_workflow_could_be_told_is_refused(desk: Desk) -> None:
+    """Every machine repeats the labels of its pool."""
+    labels = tuple(Label(name=f"{n:02}-{'x' * 60}", value="y" * 63) for n in range(64))
+    pool = PoolOrder(name="pool", count=500, labels=labels)
+    large = order().model_copy(update={"pools": (pool,)})
+    with pytest.raises(Invalid, match=r"needs a plan of \d+ bytes, and at most 1048576") as no:
+        await desk.clusters.request_create(large, RELEASE, BUILDING, ask("key-1"))
+    assert no.value.do == "ask for fewer machines, or give their pools fewer or shorter labels"
+    assert [wrong.field for wrong in no.value.violations] == ["worker_node_pools"]
+    for table in PARTS:
+        assert await desk.all(table) == []
+    plain = pool.model_copy(update={"labels": labels[:8]})
+    fits = order().model_copy(update={"pools": (plain,)})
+    created = await desk.clusters.request_create(fits, RELEASE, BUILDING, ask("key-1"))
+    brief = await desk.operations.begin(created.id)
+    assert len(brief.model_dump_json()) < 1.5 * 1024 * 1024
 
 
 async def test_an_unknown_cluster_is_not_found(desk: Desk) -> None:
@@ -209,6 +253,16 @@ async def test_the_latest_look_at_the_pool_counts(desk: Desk) -> None:
         await desk.create()
     assert no.value.do == "use one of none: no machine is tagged"
     await desk.stocks.saw(Stock(machines=10, tagged={"big": 10}))
+    assert await desk.create()
+
+
+async def test_what_the_pool_held_long_ago_refuses_nothing(desk: Desk) -> None:
+    """It cannot be asked any more, and machines may have been added since."""
+    await desk.stocks.saw(Stock(machines=1, tagged={}))
+    await desk.change(StockRow, {"seen": now() - stocks.FRESH + timedelta(minutes=1)})
+    with pytest.raises(Invalid):
+        await desk.create()
+    await desk.change(StockRow, {"seen": now() - stocks.FRESH})
     assert await desk.create()
 
 

@@ -74,12 +74,28 @@ async def test_an_attempt_that_was_given_up_changes_nothing(desk: Desk) -> None:
     before = await desk.lines(operation.id)
     cluster = await desk.clusters.get("hello")
     late = Machine(slot=slot, system_id="late")
-    for sighting in (Sighting.BEGAN, Sighting.ENDED):
+    for sighting in (Sighting.ENDED, Sighting.STUMBLED):
         await desk.mark(operation.id, "machines.wait_deployed", slot.name, sighting, learnt=late)
     assert await desk.lines(operation.id) == before
     assert (await _state(desk)).phase is SlotPhase.PLANNED
     assert (await _state(desk)).system_id == ""
     assert await desk.clusters.get("hello") == cluster
+
+
+@pytest.mark.parametrize("undo", [False, True])
+async def test_an_attempt_that_was_given_up_may_not_begin_any_more(desk: Desk, undo: bool) -> None:
+    """Its process was frozen, the next attempt came and went, and what it did is undone: who
+    begins now would take what nobody knows of."""
+    operation = await desk.creating()
+    step = (operation.id, "machines.allocate", "m1")
+    await desk.mark(*step, Sighting.BEGAN, attempt=2, undo=undo)
+    await desk.mark(*step, Sighting.STUMBLED, attempt=2, undo=undo, note="stopped")
+    before = await desk.lines(operation.id)
+    with pytest.raises(Conflict, match="has gone on with a later attempt") as refused:
+        await desk.mark(*step, Sighting.BEGAN, attempt=1, undo=undo)
+    assert refused.value.reason == "STALE_OPERATION"
+    assert await desk.lines(operation.id) == before
+    await desk.mark(*step, Sighting.BEGAN, attempt=3, undo=undo)
 
 
 async def test_a_step_done_twice_counts_once(desk: Desk) -> None:
@@ -163,7 +179,8 @@ async def test_a_slot_follows_what_is_done_to_it(desk: Desk) -> None:
 
     await desk.mark(operation.id, "machines.release", slot.name, Sighting.BEGAN, undo=True)
     state = await _state(desk)
-    assert (state.phase, state.system_id) == (SlotPhase.RELEASING, "abc")
+    seen = (state.phase, state.system_id, state.status)
+    assert seen == (SlotPhase.RELEASING, "abc", "Releasing")
     await desk.mark(operation.id, "machines.release", slot.name, Sighting.ENDED, undo=True)
     assert await _state(desk) == SlotState(slot=slot, phase=SlotPhase.RELEASED)
 

@@ -7,9 +7,10 @@ from domain.cluster import Phase
 from domain.errors import AlreadyExists, Conflict, Failure, Invalid, NotFound
 from domain.machine import Sighting
 from domain.operation import Kind, Operation, OperationId, Reached, Stage
+from store import operations
 from store.operations import Backlog
 from store.rows import AnswerRow, OperationRow, StepRow, now
-from tests.store.desk import Desk, ask
+from tests.store.desk import Desk, ask, whole
 
 NONE = OperationId("none")
 
@@ -55,6 +56,34 @@ async def test_what_is_over_or_pushed_aside_is_not_begun(desk: Desk) -> None:
     deleting = (await desk.delete("pushed")).operation
     assert (await desk.operations.begin(pushed.id)).over
     assert (await desk.operations.begin(deleting.id)).supersedes == pushed.id
+
+
+async def test_what_was_pushed_aside_before_it_did_anything_ends_when_it_is_begun_again(
+    desk: Desk,
+) -> None:
+    """Its process was killed when it had begun, so no workflow would ever end it."""
+    pushed = await desk.creating()
+    await desk.delete()
+    for _ in range(2):
+        assert (await desk.operations.begin(pushed.id)).over
+    ended = await desk.operations.get(pushed.id)
+    assert (ended.stage, ended.ended is None) == (Stage.SUPERSEDED, False)
+    lines = await desk.lines(pushed.id)
+    assert whole(lines)
+    assert lines[-1].note == "superseded before it did anything"
+    assert await desk.journal.ended(pushed.id)
+
+
+async def test_a_beginning_that_comes_late_ends_nothing_that_has_done_something(
+    desk: Desk,
+) -> None:
+    """Its workflow has gone on without it, and has to undo that."""
+    pushed = await desk.creating()
+    await desk.mark(pushed.id, "machines.allocate", "m1", Sighting.BEGAN)
+    await desk.delete()
+    assert (await desk.operations.begin(pushed.id)).over
+    assert (await desk.operations.get(pushed.id)).ended is None
+    await desk.mark(pushed.id, "machines.release", "m1", Sighting.BEGAN, undo=True)
 
 
 async def test_a_cancel_before_the_beginning_is_in_the_brief(desk: Desk) -> None:
@@ -216,6 +245,21 @@ async def test_durations_are_learnt_from_steps_that_ended_well(desk: Desk) -> No
     assert await desk.operations.learnt() == {"machines.deploy": 2.0, "kubeadm.join": 7.5}
 
 
+async def test_what_is_done_often_crowds_out_nothing_that_is_done_seldom(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "LEARN_FROM", 3)
+    operation = await desk.creating()
+    await desk.did(operation.id, "machines.deploy", "m1")
+    await desk.change(StepRow, {"seconds": 5.0})
+    for number in range(6):
+        await desk.did(operation.id, "machines.release", f"m{number}")
+        seconds = 100.0 if number < 3 else float(number)  # the oldest do not count
+        key = f"machines.release m{number}"
+        await desk.change(StepRow, {"seconds": seconds}, key=key)
+    assert await desk.operations.learnt() == {"machines.deploy": 5.0, "machines.release": 4.0}
+
+
 async def test_nothing_is_learnt_from_nothing(desk: Desk) -> None:
     assert await desk.operations.learnt() == {}
 
@@ -244,12 +288,26 @@ async def test_what_was_called_off_is_found_until_it_has_ended(desk: Desk) -> No
 
 async def test_what_has_been_silent_is_found_and_any_mark_breaks_the_silence(desk: Desk) -> None:
     operation = await desk.creating()
-    await desk.create("never-begun")
+    waiting = await desk.create("never-begun")
     await desk.running("over")
-    await desk.change(OperationRow, {"heard": now() - timedelta(hours=1)})
-    assert [each.id for each in await desk.operations.silent(60)] == [operation.id]
+    await desk.change(OperationRow, {"heard": now() - timedelta(seconds=60)})
+    silent = desk.operations.silent
+    assert [each.id for each in await silent(30, 30)] == [operation.id, waiting.id]
+    assert [each.id for each in await silent(30, 90)] == [operation.id]
+    assert [each.id for each in await silent(90, 30)] == [waiting.id]
     await desk.mark(operation.id, "machines.deploy", "m1", Sighting.BEGAN)
-    assert await desk.operations.silent(60) == []
+    assert [each.id for each in await silent(30, 30)] == [waiting.id]
+
+
+async def test_who_lives_makes_room_for_those_who_are_lost(desk: Desk) -> None:
+    made = [(await desk.creating(f"c{number}")).id for number in range(3)]
+    await desk.change(OperationRow, {"heard": now() - timedelta(hours=1)})
+    assert [each.id for each in await desk.operations.silent(60, 60, limit=2)] == made[:2]
+    lines = await desk.lines(made[0])
+    for operation in made[:2]:
+        await desk.operations.found_alive(operation)
+    assert [each.id for each in await desk.operations.silent(60, 60, limit=2)] == made[2:]
+    assert await desk.lines(made[0]) == lines
 
 
 async def test_request_ids_are_forgotten_after_their_window(desk: Desk) -> None:

@@ -31,6 +31,27 @@ async def test_what_is_published_stays_so(desk: Desk) -> None:
     assert (await desk.clusters.get("hello")).published
 
 
+@pytest.mark.parametrize("failure", [Failure(kind="Failed", message="no"), Cancelled.by("ann")])
+async def test_a_create_that_was_undone_takes_its_kubeconfig_back(
+    desk: Desk, failure: Failure
+) -> None:
+    """Its machines are somebody else's by now."""
+    operation = await desk.creating()
+    await desk.clusters.reach(Reached(operation=operation.id, published=True))
+    await desk.clusters.reach(Reached.badly(operation.id, Phase.ERROR, failure))
+    assert not (await desk.clusters.get("hello")).published
+
+
+async def test_a_create_whose_workflow_is_lost_keeps_its_kubeconfig(desk: Desk) -> None:
+    """Its machines are still there, and somebody may want to look."""
+    operation = await desk.creating()
+    await desk.clusters.reach(Reached(operation=operation.id, published=True))
+    failure = Failure(kind="Failed", message="its workflow is terminated")
+    await desk.clusters.reach(Reached.badly(operation.id, Phase.ERROR, failure, undone=False))
+    cluster = await desk.clusters.get("hello")
+    assert (cluster.phase, cluster.published) == (Phase.ERROR, True)
+
+
 async def test_a_good_end_is_the_last_line(desk: Desk) -> None:
     operation = await desk.running()
     ended = await desk.operations.get(operation.id)

@@ -110,11 +110,14 @@ async def test_of_many_who_keep_at_once_one_is_the_last(desk: Desk, other_desk: 
     assert await desk.vault.open("a") in kept
 
 
-async def test_shredding_takes_what_lies_below_and_nothing_else(vault: Secrets) -> None:
+async def test_shredding_takes_what_lies_below_and_nothing_else(
+    database: Database, vault: Secrets
+) -> None:
     for reference in ("cluster/1/a", "cluster/1/b/c", "cluster/10/a", "cluster/%/a", "other"):
         await vault.keep(reference, b"secret")
-    await vault.shred("cluster/1/")
-    await vault.shred("cluster/%/")
+    async with database.session(writes=True) as session:
+        await vault.shred(session, "cluster/1/")
+        await vault.shred(session, "cluster/%/")
     for gone in ("cluster/1/a", "cluster/1/b/c", "cluster/%/a"):
         with pytest.raises(NotFound):
             await vault.open(gone)

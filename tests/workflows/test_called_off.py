@@ -2,11 +2,16 @@
 
 from functools import partial
 
+from temporalio.testing import WorkflowEnvironment
+
+from domain.cluster import Phase
 from domain.errors import DomainError, Failed, Unavailable
 from domain.machine import SlotPhase
 from domain.operation import Stage, StepKey
+from store.engine import Database
+from store.secrets import Secrets
 from tests.workflows.conftest import Opening
-from tests.workflows.yard import Trouble, Yard
+from tests.workflows.yard import Trouble, Yard, yard
 
 JOIN, JOIN_AGAIN = 17, 23
 """Which steps these are, counted from 0: of the second machine's there are five in between."""
@@ -36,6 +41,29 @@ async def test_a_slot_that_was_given_back_before_is_known_to_be_empty(opened: Op
         assert not stumbles
         slots = (await place.clusters.nodes("blue")).slots
         assert {(slot.phase, slot.system_id) for slot in slots} == {(SlotPhase.RELEASED, "")}
+
+
+async def test_what_was_called_off_before_any_worker_saw_it_ends_cancelled(
+    opened: Opening,
+    temporal: WorkflowEnvironment,
+    database: Database,
+    vault: Secrets,
+    queues: str,
+) -> None:
+    """The first task brings the start and the cancel at once."""
+    async with opened() as place:
+        asked = await place.ask()
+        place.prefix = f"{queues}late-"
+        await place.start(asked)
+        await place.cancel(asked.id)
+    async with yard(temporal.client, database, vault, f"{queues}late-") as later:
+        await later.finish(asked.id)
+        operation = await later.operations.get(asked.id)
+        assert operation.stage is Stage.CANCELLED
+        assert operation.failure
+        assert operation.failure.message == "cancelled by ann"
+        assert (await later.clusters.get("blue")).phase is Phase.ERROR
+        assert later.world.taken == []
 
 
 async def called_off(place: Yard, at: int, verb: str) -> None:

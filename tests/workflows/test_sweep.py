@@ -4,12 +4,15 @@ import asyncio
 from datetime import timedelta
 from uuid import uuid4
 
+import pytest
 from sqlalchemy import text
 
+from activities.sweeping import SILENT_SECONDS, UNTAKEN_SECONDS
 from domain.cluster import Phase
 from domain.operation import Operation, Stage
 from tests.workflows.conftest import Opening
 from tests.workflows.yard import Yard
+from workflows.catalogue import CATALOGUE
 from workflows.survey import Survey
 from workflows.sweep import Sweep
 
@@ -107,8 +110,69 @@ async def test_a_silent_operation_that_still_works_is_left_alone(opened: Opening
         await _aged(place, asked, "heard", timedelta(minutes=10))
         await _sweep(place)
         assert (await place.operations.get(asked.id)).stage is Stage.RUNNING
+        assert not await place.operations.silent(SILENT_SECONDS, UNTAKEN_SECONDS)
         await place.cancel(asked.id)
         await place.finish(asked.id)
+
+
+async def _start_where_nobody_works(place: Yard, operation: Operation) -> None:
+    """Its workflow is there, and nobody takes the operation up."""
+    await place.client.start_workflow(
+        CATALOGUE[operation.kind].run,
+        operation.id,
+        id=f"op-{operation.id}",
+        task_queue=f"{place.prefix}nobody",
+    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "stage", "reason"),
+    [(True, Stage.FAILED, "WORKFLOW_LOST"), (False, Stage.CANCELLED, "CANCELLED")],
+)
+async def test_what_was_never_taken_up_and_can_be_no_more_ends(
+    opened: Opening, wanted: bool, stage: Stage, reason: str
+) -> None:
+    async with opened() as place:
+        asked = await place.ask()
+        if not wanted:
+            await place.operations.cancel(asked.id, "ann")
+        await _start_where_nobody_works(place, asked)
+        await place.client.get_workflow_handle(f"op-{asked.id}").terminate()
+        for column in ("created", "heard"):
+            await _aged(place, asked, column, timedelta(minutes=2))
+        await _sweep(place)
+        operation = await place.operations.get(asked.id)
+        assert operation.stage is stage
+        assert operation.failure is not None
+        assert operation.failure.reason == reason
+        cluster = await place.clusters.get("blue")
+        assert cluster.phase is Phase.ERROR
+        assert operation.failure.message in cluster.message
+        assert "what it held" not in cluster.message
+        assert not await place.operations.unlaunched(0)
+
+
+async def test_what_waits_for_a_worker_is_left_alone(opened: Opening) -> None:
+    async with opened() as place:
+        asked = await place.ask()
+        await _start_where_nobody_works(place, asked)
+        await _aged(place, asked, "heard", timedelta(minutes=2))
+        await _sweep(place)
+        assert (await place.operations.get(asked.id)).stage is Stage.REQUESTED
+        assert not await place.operations.silent(SILENT_SECONDS, UNTAKEN_SECONDS)
+        await place.client.get_workflow_handle(f"op-{asked.id}").terminate()
+
+
+async def test_what_temporal_has_not_heard_of_is_still_to_be_launched(opened: Opening) -> None:
+    async with opened() as place:
+        asked = await place.ask()
+        await _aged(place, asked, "heard", timedelta(minutes=2))
+        await _sweep(place)
+        assert (await place.operations.get(asked.id)).stage is Stage.REQUESTED
+        await _aged(place, asked, "created", timedelta(minutes=2))
+        await _sweep(place)
+        await place.finish(asked.id)
+        assert (await place.clusters.get("blue")).phase is Phase.RUNNING
 
 
 async def test_the_survey_remembers_what_the_pool_holds(opened: Opening) -> None:

@@ -151,7 +151,7 @@ def _steps_and_journal() -> None:
         sa.Column("note", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("operation", "key", name=op.f("pk_steps")),
     )
-    op.create_index("ix_steps_state_ended", "steps", ["state", "ended"])
+    op.create_index("ix_steps_verb_state_ended", "steps", ["verb", "state", "ended"])
     op.create_table(
         "journal",
         sa.Column("operation", sa.String(36), nullable=False),

@@ -1,6 +1,7 @@
 """Calls to MAAS one by one: what each answer means, and what no answer means."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -182,6 +183,22 @@ def test_an_address_is_one_that_can_be_reached(shown: list[str], address: str) -
         }
     )
     assert machine.address == address
+
+
+def test_what_somebody_wrote_at_length_is_cut_and_hides_no_machine() -> None:
+    """A list holds everybody's machines, with what they noted on them."""
+    long = "x" * 5000
+    machine = {
+        "system_id": "abc123",
+        "status_name": "Ready",
+        "status_message": long,
+        "tag_names": [long],
+        "workload_annotations": {"note": long},
+    }
+    (read,) = seen.read(seen.MACHINES, json.dumps([machine]).encode(), "a call")
+    cut = long[: seen.LONGEST_TEXT]
+    assert (read.status_message, read.tag_names) == (cut, [cut])
+    assert read.annotations == {"note": cut}
 
 
 def test_older_regions_call_annotations_owner_data() -> None:

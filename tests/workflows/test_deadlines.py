@@ -1,0 +1,111 @@
+"""What a workflow does when its time is up, on a server whose clock jumps."""
+
+from collections import Counter
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+
+import pytest
+from temporalio.service import RPCError
+from temporalio.testing import WorkflowEnvironment
+
+from domain.cluster import Phase
+from domain.errors import DomainError, Failed, Failure, Unavailable
+from domain.operation import OperationId, Stage, StepKey
+from store.engine import Database
+from store.secrets import Secrets
+from tests.metal import until
+from tests.workflows.conftest import Opening
+from tests.workflows.yard import Trouble, Yard, yard
+from workflows.policies import OPERATION_DEADLINE, UNDO_DEADLINE
+
+STRIDE = timedelta(minutes=5)
+MOST_STRIDES = 100
+
+
+class Away:
+    """A region that is hardly there for some slots: two hours until one has a machine, half an hour
+    until that is given up; and once more."""
+
+    def __init__(self, slots: str) -> None:
+        self._slots = slots
+        self._asked: Counter[str] = Counter()
+
+    def __call__(self, key: StepKey) -> DomainError | None:
+        if key.undo or not key.subject.startswith(self._slots):
+            return None
+        if key.verb not in ("machines.allocate", "machines.deploy"):
+            return None
+        self._asked[str(key)] += 1
+        patience = key.verb == "machines.allocate" and self._asked[str(key)] > 230
+        return None if patience else Unavailable("the region is away")
+
+
+@pytest.fixture
+def opened(
+    time_skipping: WorkflowEnvironment, database: Database, vault: Secrets, queues: str
+) -> Opening:
+    return partial(yard, time_skipping.client, database, vault, queues)
+
+
+async def over(place: Yard, operation: OperationId, clock: WorkflowEnvironment) -> timedelta:
+    """Let time pass until an operation has ended, and say how much passed. The clock is moved by
+    hand: while an activity waits for its next try, the server moves it for nobody's result."""
+    began = await clock.get_current_time()
+    for _ in range(MOST_STRIDES):
+        if (await place.operations.get(operation)).ended:
+            return await clock.get_current_time() - began
+        with suppress(RPCError):  # it drops a call now and then, and time has passed or has not
+            await clock.sleep(STRIDE)
+    raise TimeoutError(f"{operation} has not ended")
+
+
+async def test_a_delete_takes_over_from_an_undo_that_does_not_end(
+    opened: Opening, time_skipping: WorkflowEnvironment
+) -> None:
+    def fail(key: StepKey) -> DomainError | None:
+        if key.undo:
+            return Unavailable("the region is away")
+        return Failed("the region is odd") if key.verb == "endpoints.ensure" else None
+
+    async with opened(trouble=Trouble(fail=fail)) as place:
+        created = await place.ask()
+        await place.start(created)
+        await until(lambda: place.trouble.fired > 1)  # the create has failed, and its undo does
+        delete = (await place.ask_delete()).operation
+        await place.start(delete)
+        assert await over(place, delete.id, time_skipping) >= UNDO_DEADLINE
+        assert (await place.operations.get(delete.id)).stage is Stage.SUCCEEDED
+        assert (await place.operations.get(created.id)).stage is Stage.SUPERSEDED
+        assert await place.blue() is None
+        assert place.world.leftovers == []
+
+
+async def test_a_create_that_gets_nowhere_in_time_is_undone(
+    opened: Opening, time_skipping: WorkflowEnvironment
+) -> None:
+    async with opened(trouble=Trouble(fail=Away(""))) as place:
+        asked = await place.ask(workers=0)
+        await place.start(asked)
+        assert await over(place, asked.id, time_skipping) >= OPERATION_DEADLINE
+        operation = await place.operations.get(asked.id)
+        assert operation.stage is Stage.FAILED
+        assert operation.failure == Failure(
+            kind="Overdue", message="not done within 4:00:00", reason="OVERDUE"
+        )
+        assert (await place.clusters.get("blue")).phase is Phase.ERROR
+        assert place.world.leftovers == []
+
+
+async def test_a_cluster_that_works_goes_without_a_node_that_does_not_come_in_time(
+    opened: Opening, time_skipping: WorkflowEnvironment
+) -> None:
+    async with opened(trouble=Trouble(fail=Away("w-"))) as place:
+        asked = await place.ask()
+        await place.start(asked)
+        assert await over(place, asked.id, time_skipping) >= OPERATION_DEADLINE
+        blue = await place.clusters.get("blue")
+        [first] = (await place.operations.plan(asked.id)).control_plane
+        assert blue.phase is Phase.DEGRADED
+        assert "not done within 4:00:00" in blue.message
+        assert [metal.node for metal in place.world.machines if metal.owner] == [first.name]
