@@ -20,20 +20,27 @@ def told(error: DomainError) -> ApplicationError:
 
 
 def understood(error: BaseException) -> Failure:
-    """What went wrong at the bottom of Temporal's chain of causes, in the domain's words."""
+    """What went wrong in the domain's words: the first error of ours in Temporal's chain of causes,
+    or else what is at its bottom."""
     if is_cancelled_exception(error):
         return Cancelled.by("its caller")
     cause: BaseException = error
-    while isinstance(cause, FailureError) and cause.cause is not None:
+    while not _is_ours(cause) and isinstance(cause, FailureError) and cause.cause is not None:
         cause = cause.cause
     if isinstance(cause, ApplicationError):
-        if cause.details and isinstance(cause.details[0], dict):
+        if _is_ours(cause):
             return Failure.model_validate(cause.details[0])
         if kind := KINDS.get(cause.type or ""):
             return Failure.of(kind(cause.message))
         said = f"{cause.type}: {cause.message}"
         return Failure.of(Failed(said, reason="UNEXPECTED"))
     return Failure.of(Overdue(str(cause)))
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether `told` made it."""
+    details = error.details if isinstance(error, ApplicationError) else ()
+    return bool(details) and isinstance(details[0], dict)
 
 
 def pushed_aside(error: BaseException) -> bool:

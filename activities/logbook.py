@@ -56,7 +56,7 @@ class _Hand(ActivityInboundInterceptor):
                 return await self.next.execute_activity(input)
             return await self._witnessed(input)
         except DomainError as error:
-            raise told(error) from error
+            raise told(error) from None  # all of it is in there, and causes may quote secrets
 
     async def _witnessed(self, input: ExecuteActivityInput) -> Any:
         await self._mark(Sighting.BEGAN)

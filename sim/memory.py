@@ -34,8 +34,13 @@ class MemoryWorld:
     machines: list[Metal] = field(default_factory=list)
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
     nodes: dict[str, set[str]] = field(default_factory=dict)
+    """What the API of each cluster lists, by the cluster's uid."""
     members: dict[str, list[str]] = field(default_factory=dict)
+    """Whom the etcd of each cluster counts. One that is reset without having left is counted on,
+    and the others let nobody else in."""
     kubeadm_runs: list[str] = field(default_factory=list)
+    never_reset: list[str] = field(default_factory=list)
+    """Machines given back as the nodes they were: a delete may do so, an undo may not."""
     taken: list[tuple[str, str]] = field(default_factory=list)
     refusing: int = 0
     """So many releases are refused for good before one is carried out."""
@@ -54,9 +59,13 @@ class MemoryWorld:
     def leftovers(self) -> list[str]:
         """Everything that somebody still holds; nothing, if all was given back."""
         owned = [
-            f"{metal.system_id} is owned by {metal.owner}" for metal in self.machines if metal.owner
+            f"{metal.system_id} is owned by {metal.owner!r}, as node {metal.node!r}"
+            for metal in self.machines
+            if metal.owner or metal.node
         ]
-        return owned + [f"{name} leads to {led}" for name, led in self.names.items()]
+        named = [f"{name} leads to {led}" for name, led in self.names.items()]
+        counted = [f"etcd of {uid} counts {members}" for uid, members in self.members.items()]
+        return owned + named + counted + [f"{uid} lists {on}" for uid, on in self.nodes.items()]
 
     @property
     def owners(self) -> list[str]:
@@ -72,6 +81,27 @@ class MemoryWorld:
         if metal is None or metal.system_id != machine.system_id:
             raise Failed(f"{machine.system_id} is not held by {machine.slot.name}")
         return metal
+
+    def dead_members(self, cluster: str) -> list[str]:
+        """Whom a cluster's etcd counts and does not hear."""
+        heard = {m.system_id for m in self.machines if m.cluster == cluster and m.node}
+        return [member for member in self.members.get(cluster, []) if member not in heard]
+
+    def reset(self, metal: Metal) -> None:
+        """Make it a host again that is nobody's node. Nobody in its cluster is told; with the
+        last member, etcd and what the API lists are gone."""
+        metal.node = ""
+        cluster = metal.cluster
+        if self.dead_members(cluster) == self.members.get(cluster):
+            del self.members[cluster]
+            self.nodes.pop(cluster, None)
+
+    def give_back(self, metal: Metal) -> None:
+        if metal.node:
+            self.never_reset.append(f"{metal.system_id} was {metal.node}")
+        self.reset(metal)
+        metal.owner = metal.cluster = ""
+        metal.deployed = False
 
 
 class MemoryMachines:
@@ -115,8 +145,7 @@ class MemoryMachines:
         if self._world.refusing:
             self._world.refusing -= 1
             raise Failed(f"{metal.system_id} is locked")
-        metal.owner = metal.cluster = metal.node = ""
-        metal.deployed = False
+        self._world.give_back(metal)
 
     async def released(self, slot: Slot) -> bool:
         return self._world.held_by(slot.agent_name) is None
@@ -124,8 +153,7 @@ class MemoryMachines:
     async def sweep(self, mark: ClusterMark) -> tuple[str, ...]:
         for metal in self._world.machines:
             if metal.cluster == mark.uid:
-                metal.owner = metal.cluster = metal.node = ""
-                metal.deployed = False
+                self._world.give_back(metal)
         return ()
 
     async def stock(self) -> Stock:
@@ -176,20 +204,29 @@ class MemoryNodes:
             return
         if not self._world.members.get(cluster):
             raise Unavailable(f"no API answers for {cluster}")
+        if joining.machine.slot.name in self._world.nodes[cluster]:
+            raise Failed(f"{cluster} has a node {joining.machine.slot.name} already")
+        controls = joining.machine.slot.role is Role.CONTROL_PLANE
+        if controls and (dead := self._world.dead_members(cluster)):
+            raise Failed(f"etcd is not healthy: {', '.join(dead)} does not answer")
         self._world.kubeadm_runs.append(f"join {metal.system_id}")
-        if joining.machine.slot.role is Role.CONTROL_PLANE:
+        if controls:
             self._world.members[cluster].append(metal.system_id)
         self._become(joining.machine, metal)
 
     async def leave(self, joining: Joining) -> None:
         members = self._world.members.get(joining.machine.slot.cluster_uid, [])
-        if joining.machine.system_id in members:
-            members.remove(joining.machine.system_id)
+        leaving, through = joining.machine.system_id, joining.through.system_id
+        if leaving not in members:
+            return
+        if through not in members or through == leaving:
+            raise Unavailable(f"{through} cannot take {leaving} out of etcd")
+        members.remove(leaving)
 
     async def reset(self, machine: Machine) -> None:
         metal = self._world.held_by(machine.slot.agent_name)
         if metal is not None:
-            metal.node = ""
+            self._world.reset(metal)
 
     def _become(self, machine: Machine, metal: Metal) -> None:
         metal.node = machine.slot.name

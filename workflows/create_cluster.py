@@ -57,6 +57,7 @@ class CreateCluster:
         self._working: list[Machine] = []
         self._let_down: list[str] = []
         self._lost: list[str] = []
+        self._left: list[str] = []
         self._pointed = 0
 
     @workflow.run
@@ -67,9 +68,12 @@ class CreateCluster:
         async with self._unwind:
             await self._build(plan)
         wanted = len(plan.slots)
+        troubles = sorted(self._left)
         if self._lost:
-            note = f"{len(self._lost)} of {wanted} nodes missing: {'; '.join(sorted(self._lost))}"
-            return Reached.well(self._operation, Phase.DEGRADED, note)
+            lost = "; ".join(sorted(self._lost))
+            troubles.insert(0, f"{len(self._lost)} of {wanted} nodes missing: {lost}")
+        if troubles:
+            return Reached.well(self._operation, Phase.DEGRADED, "; ".join(troubles))
         return Reached.well(self._operation, Phase.RUNNING, f"{wanted} nodes Ready")
 
     async def _build(self, plan: ClusterPlan) -> None:
@@ -159,12 +163,24 @@ class CreateCluster:
         if self._working:
             if machine.slot.role is Role.CONTROL_PLANE:
                 await self._courteously(self._point(plan, self._working))
-                leaving = Joining(machine=machine, through=self._working[0], endpoint=plan.endpoint)
-                await self._courteously(undo(Kubeadm.leave, leaving, COURTESY, turn=turn))
+                await self._leave(plan, machine, turn)
             node = self._node(plan, machine.slot, self._working)
             await self._courteously(undo(Kubernetes.delete_node, node, COURTESY, turn=turn))
         await self._courteously(undo(Kubeadm.reset, machine, COURTESY, turn=turn))
         await undo(Machines.release, machine.slot, STUBBORN, turn=turn + 1)
+
+    async def _leave(self, plan: ClusterPlan, machine: Machine, turn: int) -> None:
+        """Take a machine's member out of etcd. Nothing that follows makes up for it: a member that
+        stays counts for the quorum and never answers, so the cluster must say so."""
+        leaving = Joining(machine=machine, through=self._working[0], endpoint=plan.endpoint)
+        try:
+            async with self._etcd:
+                await undo(Kubeadm.leave, leaving, BRIEF, turn=turn)
+        except FailureError as error:
+            if pushed_aside(error):
+                raise
+            why = understood(error).message
+            self._left.append(f"the etcd member of {machine.named} is still there ({why})")
 
     async def _courteously(self, step: Awaitable[None]) -> None:
         try:

@@ -1,11 +1,13 @@
 """The rest of the kaas contract: clusters read, their nodes and kubeconfigs, and deleted."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
 import pytest
 import yaml
+from sqlalchemy import make_url
 
 from api.kaas.states import CLUSTER_STATUS, NODE_STATUS
 from domain import ports
@@ -16,6 +18,7 @@ from protos.gen.kaas import api_pb2 as pb
 from settings import Kaas, Settings
 from tests.api.caller import Caller, answered, pool, refused, under, wanted
 from tests.api.hands import Hands
+from tests.store.wire import Wire, wire_to
 
 ADMIN = {
     "apiVersion": "v1",
@@ -35,6 +38,15 @@ LATER: dict[str, Any] = {
     "ScaleNodePool": pb.ScaleNodePoolMsg(clusterName="hello"),
     "UpgradeCluster": pb.UpgradeClusterMsg(name="hello"),
     "GetUpgradeClusterInformation": pb.GetUpgradeClusterInformationMsg(name="hello"),
+}
+
+
+NEEDS_ROWS: dict[str, Any] = {
+    "CreateCluster": wanted("other"),
+    "DeleteCluster": pb.DeleteClusterMsg(name="hello"),
+    "GetCluster": pb.GetClusterMsg(name="hello"),
+    "GetClusterList": pb.GetClusterListMsg(),
+    "GetClusterNodesStatus": pb.GetClusterNodesStatusMsg(clusterName="hello"),
 }
 
 
@@ -234,6 +246,38 @@ async def test_what_is_gone_is_not_found(caller: Caller, hands: Hands) -> None:
     await hands.ended(Phase.GONE)
     refusal = await refused(caller.cluster.GetCluster(pb.GetClusterMsg(name="hello"), timeout=20))
     assert refusal.code is grpc.StatusCode.NOT_FOUND
+
+
+@pytest.mark.parametrize("migrated", ["postgresql"], indirect=True)
+class TestWithoutADatabase:
+    """Between the server and its database there is a wire, which a test may cut."""
+
+    @pytest.fixture
+    async def wire(self, database_url: str) -> AsyncIterator[tuple[Wire, str]]:
+        async with wire_to(make_url(database_url)) as (wire, url):
+            yield wire, url
+
+    @pytest.fixture
+    def settings(self, settings: Settings, wire: tuple[Wire, str]) -> Settings:
+        return settings.model_copy(update={"database": wire[1]})
+
+    async def test_what_needs_it_is_unavailable_until_it_is_back(
+        self, caller: Caller, wire: tuple[Wire, str]
+    ) -> None:
+        await caller.cluster.CreateCluster(wanted(), timeout=20)
+        await wire[0].cut()
+        for call, request in NEEDS_ROWS.items():
+            refusal = await refused(getattr(caller.cluster, call)(request, timeout=20))
+            assert refusal.code is grpc.StatusCode.UNAVAILABLE, call
+            assert refusal.reason == "DATABASE_UNAVAILABLE"
+            assert refusal.retry
+            assert "request id" in refusal.facts["do"]
+        version = await caller.cluster.GetVersionInformation(pb.GetVersionMsg(), timeout=20)
+        assert version.ok
+        await wire[0].mend()
+        assert (await got(caller)).status == pb.PROVISIONING
+        reply = await caller.cluster.CreateCluster(wanted("other"), timeout=20)
+        assert reply.ok
 
 
 SEEN = {

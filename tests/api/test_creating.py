@@ -5,6 +5,7 @@ from typing import Any
 
 import grpc
 import pytest
+from temporalio.testing import WorkflowEnvironment
 
 from api import build
 from api.__main__ import Api
@@ -13,11 +14,13 @@ from domain.cluster import Phase
 from domain.operation import Stage
 from domain.ports import Stock
 from protos.gen.kaas import api_pb2 as pb
-from settings import Settings
+from settings import Kaas, Settings, Temporal
 from tests.api.caller import NOBODY, Caller, answered, label, pool, read, refused, under, wanted
 from tests.api.hands import Hands
 
 LONG = "a" * 64
+MANY = [label(f"l{number}") for number in range(65)]
+HUGE = pb.ControlPlaneMachineSpec(instanceType="huge")
 
 BAD: dict[str, tuple[pb.CreateClusterMsg, str]] = {
     "no name": (wanted(""), "name"),
@@ -68,7 +71,7 @@ BAD: dict[str, tuple[pb.CreateClusterMsg, str]] = {
         "worker_node_pools",
     ),
     "65 labels": (
-        wanted(worker_node_pools=[pool(labels=[label(f"l{number}") for number in range(65)])]),
+        wanted(worker_node_pools=[pool(labels=MANY)]),
         "worker_node_pools[0].labels",
     ),
     "a pool's impossible tag": (
@@ -94,6 +97,10 @@ BAD: dict[str, tuple[pb.CreateClusterMsg, str]] = {
     "a label of Kubernetes": (
         wanted(worker_node_pools=[pool(labels=[label("node-role.kubernetes.io/worker")])]),
         "worker_node_pools[0].labels[0].name",
+    ),
+    "a control plane's 65 labels": (
+        wanted(control_plane_nodes=pb.ControlPlaneMachineSpec(labels=MANY)),
+        "control_plane_nodes.labels",
     ),
     "a control plane's label": (
         wanted(control_plane_nodes=pb.ControlPlaneMachineSpec(labels=[label("a/b/c")])),
@@ -139,13 +146,24 @@ async def test_a_megabyte_of_labels_is_refused_unread(caller: Caller) -> None:
     assert refusal.fields == ["worker_node_pools[0].labels"]
 
 
-async def test_a_tag_that_no_machine_has_is_refused(caller: Caller, hands: Hands) -> None:
+@pytest.mark.parametrize(
+    ("request_", "field"),
+    [
+        (wanted(control_plane_nodes=HUGE), "control_plane_nodes.instanceType"),
+        (
+            wanted(worker_node_pools=[pool(instanceType="huge", count=1)]),
+            "worker_node_pools[0].instanceType",
+        ),
+    ],
+)
+async def test_a_tag_that_no_machine_has_is_refused(
+    request_: pb.CreateClusterMsg, field: str, caller: Caller, hands: Hands
+) -> None:
     await hands.stocks.saw(Stock(machines=4, tagged={"big": 2}))
-    request = wanted(worker_node_pools=[pool(instanceType="huge", count=1)])
-    refusal = await refused(caller.cluster.CreateCluster(request, timeout=20))
+    refusal = await refused(caller.cluster.CreateCluster(request_, timeout=20))
     assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
     assert refusal.reason == "UNKNOWN_INSTANCE_TYPE"
-    assert refusal.fields == ["worker_node_pools[0].instanceType"]
+    assert refusal.fields == [field]
     assert not any((await hands.counts()).values())
 
 
@@ -188,6 +206,60 @@ async def test_no_version_and_no_count_mean_the_default_and_one(
     plan = await hands.operations.plan(operation.id)
     assert plan.release.version == "1.32.1"
     assert len(plan.slots) == 1
+
+
+async def sized(caller: Caller, count: int) -> None:
+    """Ask for a cluster with so many control planes."""
+    request = wanted(control_plane_nodes=pb.ControlPlaneMachineSpec(count=count))
+    await caller.cluster.CreateCluster(request, timeout=20)
+
+
+async def test_five_control_planes_are_the_most(caller: Caller, hands: Hands) -> None:
+    refusal = await refused(sized(caller, 7))
+    assert "7 is not one of 1, 3, 5" in refusal.message
+    await sized(caller, 5)
+    plan = await hands.operations.plan((await hands.newest()).id)
+    assert len(plan.control_plane) == 5
+
+
+class TestSeven:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        return settings.model_copy(update={"kaas": Kaas(control_planes=(1, 7))})
+
+    async def test_the_sizes_of_control_planes_are_a_setting(
+        self, caller: Caller, hands: Hands
+    ) -> None:
+        refusal = await refused(sized(caller, 5))
+        assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
+        assert "5 is not one of 1, 7" in refusal.message
+        await sized(caller, 7)
+        plan = await hands.operations.plan((await hands.newest()).id)
+        assert len(plan.control_plane) == 7
+
+
+class TestWithTemporal:
+    @pytest.fixture
+    def settings(self, settings: Settings, temporal: WorkflowEnvironment, queues: str) -> Settings:
+        target = temporal.client.service_client.config.target_host
+        there = Temporal(address=target, queue_prefix=queues)
+        return settings.model_copy(update={"temporal": there})
+
+    async def test_what_is_refused_starts_nothing(
+        self, caller: Caller, hands: Hands, temporal: WorkflowEnvironment, queues: str
+    ) -> None:
+        for request, _ in BAD.values():
+            await refused(caller.cluster.CreateCluster(request, timeout=20))
+        await hands.stocks.saw(Stock(machines=4, tagged={}))
+        await refused(sized(caller, 5))
+        await sized(caller, 1)
+        await refused(sized(caller, 1))
+        started: set[str] = set()
+        async with asyncio.timeout(10):
+            while not started:
+                found = temporal.client.list_workflows(f"TaskQueue = '{queues}workflows'")
+                started = {run.id async for run in found}
+        assert started == {f"op-{(await hands.newest()).id}"}, "the one that was accepted"
 
 
 async def test_committed_is_accepted_while_temporal_is_away(caller: Caller, hands: Hands) -> None:

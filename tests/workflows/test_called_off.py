@@ -66,6 +66,21 @@ async def test_what_was_called_off_before_any_worker_saw_it_ends_cancelled(
         assert later.world.taken == []
 
 
+async def test_what_a_delete_pushed_aside_undoes_what_it_did_before_any_cancel_comes(
+    opened: Opening,
+) -> None:
+    async with opened(trouble=Trouble(at=16)) as place:
+        asked = await place.ask()
+
+        async def accept() -> None:
+            await place.ask_delete()  # whose workflow does not start
+
+        place.trouble.then = accept
+        await place.carry_out(asked)
+        assert (await place.operations.get(asked.id)).stage is Stage.SUPERSEDED
+        assert place.world.leftovers == []
+
+
 async def called_off(place: Yard, at: int, verb: str) -> None:
     """Create `blue`, and call that off once this step's work is done."""
     asked = await place.ask()

@@ -10,8 +10,9 @@ from temporalio.exceptions import (
     TimeoutType,
 )
 
-from activities.errors import told, understood
-from domain.errors import KINDS, Failed, Failure, NotFound
+from activities.errors import pushed_aside, told, understood
+from domain.errors import KINDS, Conflict, Failed, Failure, NotFound
+from domain.operation import STALE
 
 
 def wrapped(cause: BaseException) -> ActivityError:
@@ -33,6 +34,12 @@ def wrapped(cause: BaseException) -> ActivityError:
 def test_an_error_of_ours_comes_back_whole(kind: type[Failed]) -> None:
     error = kind("it is so", reason="OF_ITS_OWN")
     assert understood(wrapped(told(error))) == Failure.of(error)
+
+
+def test_what_lies_below_an_error_of_ours_does_not_speak_for_it() -> None:
+    error = told(Conflict("the operation is over", reason=STALE))
+    error.__cause__ = ApplicationError("the operation is over", type="Conflict")
+    assert pushed_aside(wrapped(error))
 
 
 @pytest.mark.parametrize("kind", KINDS)
