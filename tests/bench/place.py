@@ -60,15 +60,22 @@ class Part:
 
     async def told(self, event: str) -> dict[str, str]:
         """The JSON line with that event in its log, once it is there."""
-        async with asyncio.timeout(READY_SECONDS):
-            while True:
-                for raw in self.log.read_text().splitlines():
-                    with suppress(ValueError):
-                        line: dict[str, str] = json.loads(raw)
-                        if line.get("event") == event:
-                            return line
-                self.refuse_end()
-                await asyncio.sleep(LOOK_SECONDS)
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                return await self._line(event)
+        except TimeoutError as error:
+            said = "\n".join(last_lines(self.log))
+            raise RuntimeError(f"{self.name} does not say {event!r}:\n{said}") from error
+
+    async def _line(self, event: str) -> dict[str, str]:
+        while True:
+            for raw in self.log.read_text().splitlines():
+                with suppress(ValueError):
+                    line: dict[str, str] = json.loads(raw)
+                    if line.get("event") == event:
+                        return line
+            self.refuse_end()
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def listens(self, address: str) -> None:
         """Return once somebody accepts connections there."""
