@@ -155,6 +155,7 @@ class Settings(BaseSettings):
         "info", description="what is written to the log"
     )
     reflection: bool = Field(True, description="whether the API describes itself to grpcurl & co.")
+    rest: bool = Field(True, description="whether the HTTP door serves clusters over REST too")
     temporal: Temporal = Temporal()
     kaas: Kaas = Kaas()
     maas: Maas = Maas()

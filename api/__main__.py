@@ -12,14 +12,16 @@ from google.longrunning import operations_pb2 as longrunning_pb2  # type: ignore
 from temporalio.client import Client
 
 from api import build
-from api.door import Service
+from api.door import Door, Service
 from api.kaas.cluster import Cluster, Offer
 from api.kaas.kubeconfigs import Kubeconfigs
+from api.kaas.routes import ROUTES
 from api.launch import Launch, client
 from api.meters import Meters
 from api.ops.longrunning import LongRunning
 from api.ops.operations import Operations
 from api.ops.outlook import Outlook
+from api.rest import resources
 from api.server import Server
 from api.sweep import Sweep
 from api.web import Check, Web
@@ -63,11 +65,16 @@ class Api:
         self._sweep = Sweep(self._operations, self._launch, meters, window=window)
         self._sweeping: asyncio.Task[None] | None = None
         self._admits = False
-        services = [self._clusters(built), *self._changes()]
+        clusters, door = self._clusters(built), Door(meters)
         self._server = Server(
-            services, meters, describes_itself=settings.reflection, admit=self.admit
+            [clusters, *self._changes()],
+            meters,
+            describes_itself=settings.reflection,
+            door=door,
+            admit=self.admit,
         )
-        self._web = Web(settings.http_address, self._checks(), meters)
+        rest = resources(door, clusters, ROUTES, self.admit) if settings.rest else []
+        self._web = Web(settings.http_address, self._checks(), meters, rest)
 
     @property
     def services(self) -> list[Service]:
@@ -99,12 +106,12 @@ class Api:
         """Let what is under way end, in the order in which others notice."""
         self._web.drain()
         await self._server.stop()
+        await self._web.stop()  # its calls have been running as long
         if self._sweeping is not None:
             self._sweeping.cancel()
             with suppress(asyncio.CancelledError):
                 await self._sweeping
         await self._launch.close()
-        await self._web.stop()
         await self._tail.close()
         await self._database.close()
 

@@ -7,10 +7,10 @@ requests are decoded here as well."""
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Never, Protocol, TypeAlias, TypeVar
 
 import grpc
 import grpc.aio
@@ -35,6 +35,8 @@ DETAILS = "grpc-status-details-bin"
 CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 Answer = TypeVar("Answer")
+Raw = TypeVar("Raw")
+Trailers: TypeAlias = tuple[tuple[str, str | bytes], ...]
 Parse: TypeAlias = Callable[[bytes], Message]
 Admit: TypeAlias = Callable[[], Awaitable[None]]
 """Raises what a call is told instead of its answer, if it is not to be let in."""
@@ -60,6 +62,15 @@ async def anybody() -> None:
     """Lets every call in."""
 
 
+class Line(Protocol):
+    """The other end of a call, as far as the door has to know it. A gRPC context is one."""
+
+    def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None: ...
+    def set_trailing_metadata(self, trailers: Trailers, /) -> None: ...
+    def code(self) -> grpc.StatusCode: ...
+    async def abort(self, code: grpc.StatusCode, message: str, trailers: Trailers, /) -> Never: ...
+
+
 class _Method(NamedTuple):
     name: str
     seconds: float | None
@@ -81,6 +92,25 @@ class Door:
         handlers = {method.name: self._handler(service, method, admit) for method in methods}
         return grpc.method_handlers_generic_handler(service.name, handlers)
 
+    def single(
+        self,
+        service: Service,
+        described: Any,
+        read: Callable[[Raw], Awaitable[Message]],
+        admit: Admit = anybody,
+    ) -> Callable[[Raw, Line], Awaitable[Message]]:
+        """What answers single calls of a method that do not come in by gRPC. They pass here as all
+        others do; only how the request is read is theirs, and it is part of their time."""
+        work = getattr(service.servicer, described.name)
+
+        async def answer(raw: Raw, line: Line) -> Message:
+            if self._closed:  # nobody else keeps new ones out
+                raise _stopping()
+            reply: Message = await work(await read(raw), line)
+            return reply
+
+        return self._unary(self._method(service, described, admit), answer)
+
     @property
     def has_streams(self) -> bool:
         """Whether anybody listens at the moment."""
@@ -96,26 +126,29 @@ class Door:
         self._streams.clear()
 
     def _handler(self, service: Service, described: Any, admit: Admit) -> "Handler":
-        name = f"{service.name}/{described.name}"
+        method = self._method(service, described, admit)
         work = getattr(service.servicer, described.name)
         parse = _parser(described)
-        streams = described.server_streaming
-        seconds = None if streams else self._unary_seconds
-        method = _Method(name, seconds, admit, self._meters.method(name))
         if described.client_streaming:
             answer = self._stream(method, lambda raw, context: work(_each(parse, raw), context))
             return grpc.stream_stream_rpc_method_handler(answer, None, _written)
-        if streams:
+        if described.server_streaming:
             answer = self._stream(method, lambda raw, context: work(parse(raw), context))
             return grpc.unary_stream_rpc_method_handler(answer, None, _written)
-        return grpc.unary_unary_rpc_method_handler(self._unary(method, parse, work), None, _written)
+        single = self._unary(method, lambda raw, context: work(parse(raw), context))
+        return grpc.unary_unary_rpc_method_handler(single, None, _written)
+
+    def _method(self, service: Service, described: Any, admit: Admit) -> _Method:
+        name = f"{service.name}/{described.name}"
+        seconds = None if described.server_streaming else self._unary_seconds
+        return _Method(name, seconds, admit, self._meters.method(name))
 
     def _unary(
-        self, method: _Method, parse: Parse, work: Callable[[Message, Context], Awaitable[Message]]
-    ) -> Callable[[bytes, Context], Awaitable[Message]]:
-        async def answer(raw: bytes, context: Context) -> Message:
+        self, method: _Method, work: Callable[[Any, Any], Awaitable[Message]]
+    ) -> Callable[[Any, Any], Awaitable[Message]]:
+        async def answer(raw: Any, line: Line) -> Message:
             limit = asyncio.timeout(method.seconds)
-            return await _passed(method, context, limit, lambda: work(parse(raw), context))
+            return await _passed(method, line, limit, lambda: work(raw, line))
 
         return answer
 
@@ -154,7 +187,7 @@ class Door:
 
 async def _passed(
     method: _Method,
-    context: Context,
+    line: Line,
     limit: asyncio.Timeout,
     work: Callable[[], Awaitable[Answer]],
 ) -> Answer:
@@ -162,8 +195,8 @@ async def _passed(
     began = perf_counter()
     code = grpc.StatusCode.OK
     try:
-        call = arrive(method.name, context.invocation_metadata() or ())
-        context.set_trailing_metadata(((REQUEST_ID, call.request_id),))
+        call = arrive(method.name, line.invocation_metadata() or ())
+        line.set_trailing_metadata(((REQUEST_ID, call.request_id),))
         bind_contextvars(request=call.request_id, method=method.name)
         async with limit:
             await method.admit()
@@ -172,7 +205,7 @@ async def _passed(
         code = grpc.StatusCode.CANCELLED
         raise
     except grpc.aio.AbortError:  # a servicer of a library has given its own answer
-        code = context.code()
+        code = line.code()
         raise
     except Exception as error:
         status = _refused(method, error, overdue=limit.expired())
@@ -180,7 +213,7 @@ async def _passed(
     finally:
         method.tally(code, perf_counter() - began)
     trailers = ((REQUEST_ID, running().request_id), (DETAILS, status.SerializeToString()))
-    return await context.abort(code, status.message, trailers)
+    return await line.abort(code, status.message, trailers)
 
 
 def _refused(method: _Method, error: Exception, *, overdue: bool) -> status_pb2.Status:

@@ -1,4 +1,5 @@
-"""The HTTP door for those who look after the process: is it alive, is it ready, what does it do."""
+"""The HTTP door: for those who look after the process, whether it is alive and ready and what it
+does; and whatever is served over HTTP besides."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -8,15 +9,21 @@ from typing import NamedTuple
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from api.listening import bound
 from api.meters import Meters
+from api.rest import unrouted
+from api.server import GRACE_SECONDS
 from domain.errors import DomainError
 
 CHECK_SECONDS = 2.0
+
+HEADER_BYTES = 16 * 1024
+"""For the request line, a long query with it, and all headers."""
 
 
 class Check(NamedTuple):
@@ -30,7 +37,13 @@ class Check(NamedTuple):
 
 
 class Web:
-    def __init__(self, address: str, checks: Sequence[Check], meters: Meters) -> None:
+    def __init__(
+        self,
+        address: str,
+        checks: Sequence[Check],
+        meters: Meters,
+        resources: Sequence[Route] = (),
+    ) -> None:
         self._address = address
         self._checks = checks
         self._meters = meters
@@ -42,8 +55,11 @@ class Web:
                 Route("/livez", self._livez),
                 Route("/readyz", self._readyz),
                 Route("/metrics", self._metrics),
-            ]
+                *resources,
+            ],
+            exception_handlers={HTTPException: unrouted},
         )
+        self.app.router.redirect_slashes = False  # a route is spelt in one way
 
     async def start(self) -> str:
         """Listen, and return the address with the port that port 0 turned into."""
@@ -52,10 +68,12 @@ class Web:
         config = uvicorn.Config(
             self.app,
             loop="none",
+            http="h11",
+            h11_max_incomplete_event_size=HEADER_BYTES,
             lifespan="off",
             log_config=None,
             access_log=False,
-            timeout_graceful_shutdown=2,
+            timeout_graceful_shutdown=int(GRACE_SECONDS),
         )
         self._server = _Server(config)
         self._serving = asyncio.create_task(self._server.serve(sockets=[listening]))
@@ -66,6 +84,7 @@ class Web:
         self._draining = True
 
     async def stop(self) -> None:
+        """Let calls end by themselves, then close."""
         if self._server is not None and self._serving is not None:
             self._server.should_exit = True
             await self._serving

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 from blockbuster import blockbuster_ctx
 
@@ -59,6 +60,15 @@ async def caller(addresses: tuple[str, str]) -> AsyncIterator[Caller]:
     caller = Caller(addresses[0])
     yield caller
     await caller.close()
+
+
+@pytest.fixture
+async def http(addresses: tuple[str, str]) -> AsyncIterator[httpx2.AsyncClient]:
+    """A caller at the HTTP door."""
+    async with httpx2.AsyncClient(
+        base_url=f"http://{addresses[1]}", trust_env=False, timeout=20
+    ) as http:
+        yield http
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 
 from api import build
 from api.__main__ import Api
+from api.kaas.routes import ROUTES
 from api.launch import client
 from settings import Settings
 from tests.api.caller import NOBODY
@@ -86,6 +87,12 @@ async def test_every_method_that_is_served_is_described(settings: Settings) -> N
     assert set(described) == set(served)
     for service, methods in served.items():
         assert sorted(rows(section(f"`{service}`"))) == sorted(methods)
+
+
+def test_every_route_is_described() -> None:
+    described = re.findall(r"^\| `(\w+) (/\S+)` \| `(\w+)` \|", section("REST"), re.MULTILINE)
+    served = [(route.verb, route.path, method) for method, route in ROUTES.items()]
+    assert described == served
 
 
 def test_every_reason_for_a_refusal_is_described() -> None:
