@@ -10,6 +10,7 @@ from api.launch import Launch
 from domain.cluster import Limits, check
 from domain.errors import Unsupported
 from domain.releases import Catalogue
+from domain.upgrades import offered
 from protos.gen.kaas import api_pb2 as pb
 from protos.gen.kaas.api_pb2_grpc import ClusterServicer
 from store.clusters import Building, Clusters
@@ -103,7 +104,10 @@ class Cluster(ClusterServicer):
     async def GetUpgradeClusterInformation(
         self, request: pb.GetUpgradeClusterInformationMsg, context: Context
     ) -> pb.GetUpgradeClusterInformationReply:
-        raise _later("upgrading a cluster")
+        name = convert.named("name", request.name)
+        cluster, nodes = await self._clusters.get(name), await self._clusters.nodes(name)
+        versions = offered(cluster, nodes.slots, self._offer.catalogue)
+        return pb.GetUpgradeClusterInformationReply(ok=bool(versions), versions=versions)
 
     async def UpgradeCluster(
         self, request: pb.UpgradeClusterMsg, context: Context

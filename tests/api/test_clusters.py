@@ -37,7 +37,6 @@ LATER: dict[str, Any] = {
     "DeleteNodePool": pb.DeleteNodePoolMsg(clusterName="hello"),
     "ScaleNodePool": pb.ScaleNodePoolMsg(clusterName="hello"),
     "UpgradeCluster": pb.UpgradeClusterMsg(name="hello"),
-    "GetUpgradeClusterInformation": pb.GetUpgradeClusterInformationMsg(name="hello"),
 }
 
 
@@ -84,6 +83,7 @@ async def test_shows_a_cluster_that_was_just_accepted(caller: Caller) -> None:
         ("GetCluster", pb.GetClusterMsg(), "name"),
         ("DeleteCluster", pb.DeleteClusterMsg(), "name"),
         ("GetClusterNodesStatus", pb.GetClusterNodesStatusMsg(), "clusterName"),
+        ("GetUpgradeClusterInformation", pb.GetUpgradeClusterInformationMsg(), "name"),
         ("GetCluster", pb.GetClusterMsg(name="a\0b"), "name"),
         ("DeleteCluster", pb.DeleteClusterMsg(name="x" * 1_000_000), "name"),
     ],
@@ -100,6 +100,7 @@ async def test_a_name_is_required(call: str, request_: Any, field: str, caller: 
         ("GetCluster", pb.GetClusterMsg(name="nobody")),
         ("DeleteCluster", pb.DeleteClusterMsg(name="nobody")),
         ("GetClusterNodesStatus", pb.GetClusterNodesStatusMsg(clusterName="nobody")),
+        ("GetUpgradeClusterInformation", pb.GetUpgradeClusterInformationMsg(name="nobody")),
     ],
 )
 async def test_an_unknown_cluster_is_not_found(call: str, request_: Any, caller: Caller) -> None:
@@ -335,6 +336,23 @@ async def test_nodes_follow_the_steps_seen(caller: Caller, hands: Hands) -> None
     )
     [shown] = reply.machines
     assert (shown.maasSystemId, shown.maasNodeStatus) == ("abc123", "Allocated")
+
+
+async def upgrades(caller: Caller) -> tuple[bool, list[str]]:
+    asked = pb.GetUpgradeClusterInformationMsg(name="hello")
+    reply = await caller.cluster.GetUpgradeClusterInformation(asked, timeout=20)
+    return reply.ok, list(reply.versions)
+
+
+async def test_tells_what_a_cluster_can_be_upgraded_to(caller: Caller, hands: Hands) -> None:
+    spec = wanted(k8s_version="1.30.8", worker_node_pools=[pool("w", count=1)])
+    await caller.cluster.CreateCluster(spec, timeout=20)
+    assert await upgrades(caller) == (False, []), "it is being created"
+    await hands.ended(Phase.RUNNING)
+    await hands.wrote("UPDATE slots SET kubelet = '1.30.8', phase = 'healthy'")
+    assert await upgrades(caller) == (True, ["1.31.4"])
+    await hands.wrote("UPDATE slots SET kubelet = '1.27.9' WHERE ordinal = 1")
+    assert await upgrades(caller) == (False, []), "a kubelet would be left too far behind"
 
 
 async def test_tells_its_version_in_all_seven_fields(caller: Caller) -> None:
