@@ -55,6 +55,9 @@ class Kaas(Part):
     api_port: int = Field(6443, description="where API servers listen")
     ssh_port: int = Field(2222, description="where the SSH servers of deployed machines listen")
     workers_at_once: int = Field(8, description="workers of one cluster that are built at once")
+    drain_seconds: float = Field(
+        600.0, description="how long pods may take to leave a node that is taken away"
+    )
     control_planes: tuple[int, ...] = Field((1, 3, 5), description="control-plane sizes allowed")
     machines_per_pool: int = Field(500, description="the most machines one pool may ask for")
     machines_per_cluster: int = Field(1000, description="the most machines one cluster may have")

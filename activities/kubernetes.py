@@ -1,9 +1,24 @@
 """What is asked of a cluster's own API."""
 
+import asyncio
+from datetime import UTC, datetime
+from time import monotonic
+
 from temporalio import activity
 
 from activities.waiting import until, until_true
-from domain.ports import ClusterApi, Kubelet, Node
+from domain.errors import Overdue, Unavailable
+from domain.ports import ClusterApi, Draining, Kubelet, Node
+
+ROUND_SECONDS = 30.0
+"""After so long a drain says what it waits for and is tried again."""
+
+ASK_AGAIN_SECONDS = 0.5
+MOST_SECONDS = 5.0
+"""The first and the longest pause before the pods that are left are asked again."""
+
+MOST_NAMED = 8
+"""So many of the pods that will not go are named."""
 
 
 class Kubernetes:
@@ -35,6 +50,41 @@ class Kubernetes:
     async def label(self, node: Node) -> None:
         """Safe to repeat: set, not added."""
         await self._api.label(node)
+
+    @activity.defn(name="kubernetes.cordon")
+    async def cordon(self, node: Node) -> None:
+        """Safe to repeat. No such node is success."""
+        await self._api.cordon(node)
+
+    @activity.defn(name="kubernetes.uncordon")
+    async def uncordon(self, node: Node) -> None:
+        """Safe to repeat. No such node is success."""
+        await self._api.uncordon(node)
+
+    @activity.defn(name="kubernetes.drain")
+    async def drain(self, draining: Draining) -> None:
+        """Safe to repeat: only pods that are still there are asked to leave. It names those that
+        stay and what holds them: as Unavailable while there is time, and in the end as Overdue."""
+        began, pause = monotonic(), ASK_AGAIN_SECONDS
+        while left := await self._left(draining):
+            named = ", ".join(left[:MOST_NAMED])
+            more = f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
+            waiting = f"{len(left)} pods are still on {draining.named}: {named}{more}"
+            if datetime.now(UTC) >= draining.until:
+                raise Overdue(waiting, subject=draining.named, reason="DRAIN_OVERDUE")
+            if monotonic() - began > ROUND_SECONDS:
+                raise Unavailable(waiting, subject=draining.named, reason="DRAIN_BLOCKED")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, MOST_SECONDS)
+
+    async def _left(self, draining: Draining) -> tuple[str, ...]:
+        """The pods that are still there. An API that does not answer is waited for as long."""
+        try:
+            return await self._api.evict(draining.node)
+        except Unavailable as error:
+            if datetime.now(UTC) < draining.until:
+                raise
+            raise Overdue(error.message, subject=draining.named, reason="DRAIN_OVERDUE") from error
 
     @activity.defn(name="kubernetes.delete_node")
     async def delete_node(self, node: Node) -> None:

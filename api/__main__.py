@@ -36,6 +36,7 @@ from store import schema
 from store.clusters import Building, Clusters
 from store.engine import Database
 from store.journal import Journal
+from store.pools import Pools
 from store.sealing import Seal
 from store.secrets import Secrets
 from store.tail import Tail
@@ -123,12 +124,17 @@ class Api:
             machines_per_pool=kaas.machines_per_pool,
             machines=kaas.machines_per_cluster,
         )
-        building = Building(domain=kaas.domain, workers_at_once=kaas.workers_at_once)
+        building = Building(
+            domain=kaas.domain,
+            workers_at_once=kaas.workers_at_once,
+            drain_seconds=kaas.drain_seconds,
+        )
         offer = Offer(RELEASES, limits, building)
         kubeconfigs = Kubeconfigs(
             self._vault, clusters, api_port=kaas.api_port, resolve=kaas.resolve
         )
-        servicer = Cluster(clusters, kubeconfigs, self._launch, offer, built)
+        pools = Pools(self._database)
+        servicer = Cluster(clusters, pools, kubeconfigs, self._launch, offer, built)
         return Service(kaas_pb2.DESCRIPTOR.services_by_name["Cluster"], servicer)
 
     def _changes(self) -> list[Service]:

@@ -151,6 +151,26 @@ async def delete(
     await changed(call, operation, SUCCEEDED, wait=wait, limit=limit)
 
 
+@app.command("scale")
+@command
+async def scale(
+    call: Call,
+    name: Cluster,
+    pools: Annotated[
+        list[str], typer.Argument(metavar="POOL=COUNT", help="How many each is to have.")
+    ],
+    request_id: RequestId = "",
+    wait: Wait = False,
+    within: Timeout = "30m",
+) -> None:
+    """Give pools of a cluster another size.
+
+    The same as windlass pool scale."""
+    from cli import pool
+
+    await pool.scaled(call, name, pools, request_id, wait=wait, limit=seconds(within))
+
+
 @app.command("nodes")
 @command
 async def nodes(call: Call, name: Cluster) -> None:
@@ -273,7 +293,7 @@ def pooled(
     count, _, own_type = rest.partition(":")
     if not name or not count.isdecimal():
         raise Complaint(
-            f"--pool {text!r} is no pool",
+            f"{text!r} is no pool",
             Code.USAGE,
             do="write it NAME=COUNT or NAME=COUNT:TYPE, such as worker=3 or gpu=2:large",
         )

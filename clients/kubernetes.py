@@ -11,9 +11,11 @@ from lightkube.codecs import resource_registry
 from lightkube.core.exceptions import LoadResourceError
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import Node as NodeResource
+from lightkube.resources.core_v1 import Pod
 from lightkube.types import PatchType
 
 from clients.kubernetes_connections import Connections
+from clients.kubernetes_pods import evicted, full_name, is_leaving, listed, must_leave
 from domain.errors import Conflict, Failed, NotFound, Unavailable
 from domain.machine import Role
 from domain.naming import POOL_LABEL
@@ -96,6 +98,56 @@ class KubernetesApi:
                 )
 
         await _insist(f"labelling node {name} of {node.slot.cluster}", once)
+
+    async def cordon(self, node: Node) -> None:
+        """Let no more pods onto the node. No such node is success."""
+        await self._schedulable(node, False)
+
+    async def uncordon(self, node: Node) -> None:
+        """Let pods onto the node again. No such node is success."""
+        await self._schedulable(node, True)
+
+    async def _schedulable(self, node: Node, is_open: bool) -> None:
+        name, patch = node.slot.name, {"spec": {"unschedulable": None if is_open else True}}
+        with suppress(NotFound):
+            await self._connections.call(
+                node,
+                f"PATCH nodes/{name}",
+                lambda client: client.patch(NodeResource, name, patch, patch_type=PatchType.MERGE),
+            )
+
+    async def evict(self, node: Node) -> tuple[str, ...]:
+        """Ask every pod on the node to leave that could run elsewhere, and name those still there.
+
+        Pods that a DaemonSet or the node itself keeps there, and those that have ended, are left.
+        On a node that is not Ready nobody ends a pod: there one that was told to go counts as
+        gone, and it is given a second."""
+        try:
+            ready = await self.node_ready(node) is not None
+            found = await self._connections.call(
+                node, f"GET pods on {node.slot.name}", lambda client: listed(client, node.slot.name)
+            )
+            left = [
+                await self._evicted(node, pod, ready)
+                for pod in found
+                if must_leave(pod) and (ready or not is_leaving(pod))
+            ]
+        except NotFound:
+            return ()
+        return tuple(each for each in left if each)
+
+    async def _evicted(self, node: Node, pod: Pod, ready: bool) -> str:
+        """How the pod is named while it is there, with the budget that holds it; empty: gone."""
+        if is_leaving(pod):
+            return f"{full_name(pod)} (on its way out)"
+        try:
+            return await self._connections.call(
+                node,
+                f"evict pod {full_name(pod)}",
+                lambda client: evicted(client, pod, None if ready else 1),
+            )
+        except NotFound:
+            return ""
 
     async def delete_node(self, node: Node) -> None:
         """Take the node out of the API. No such node is success, and so is no kubeconfig: there

@@ -6,7 +6,7 @@ from enum import StrEnum
 from domain import naming
 from domain.errors import Conflict, DomainError, Invalid, Violation
 from domain.frozen import Frozen
-from domain.machine import Label, Role, Slot, SlotState
+from domain.machine import Label, Machine, Role, Slot, SlotState
 from domain.releases import Catalogue, Release
 
 
@@ -79,6 +79,39 @@ class Limits(Frozen):
     labels: int = 64
 
 
+class Retiring(Frozen):
+    """A slot that is to be emptied for good."""
+
+    machine: Machine
+    """What fills it. Without a system id: nothing that we know of."""
+    works: bool
+    """Whether it is a node that may run pods, which have to go first."""
+
+    @property
+    def named(self) -> str:
+        return self.machine.named
+
+
+class PoolChange(Frozen):
+    """What a change of pools does to a cluster that stands."""
+
+    through: tuple[Machine, ...]
+    """The control planes that work."""
+    adding: tuple[Slot, ...] = ()
+    """Slots to be filled, new ones and those that were left empty."""
+    readmitting: tuple[Slot, ...] = ()
+    """Nodes that stay after all, though they were being emptied."""
+    retiring: tuple[Retiring, ...] = ()
+    dropping: tuple[str, ...] = ()
+    """Pools that go once they hold nothing."""
+    drain_seconds: float = 600.0
+    """How long the pods of one node may take to leave; then it goes with those that are left."""
+
+    @property
+    def size(self) -> int:
+        return len(self.adding) + len(self.readmitting) + len(self.retiring)
+
+
 class ClusterPlan(Frozen):
     """A cluster as it will be built: every slot named. Frozen into its operation."""
 
@@ -90,6 +123,8 @@ class ClusterPlan(Frozen):
     control_plane: tuple[Slot, ...]
     workers: tuple[Slot, ...] = ()
     workers_at_once: int = 8
+    change: PoolChange | None = None
+    """What is to be changed, if the cluster stands already."""
 
     @property
     def slots(self) -> tuple[Slot, ...]:

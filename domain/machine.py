@@ -88,6 +88,7 @@ class SlotPhase(StrEnum):
     DEPLOYED    it runs, and is not a node yet
     JOINED      it is a node, not Ready
     HEALTHY     it is a Ready node
+    DRAINING    it takes no more work and is being emptied, to be given back
     FAILED      it did not deploy or join; being given back
     RELEASING   being given back
     RELEASED    given back; the slot is empty for good or until it is filled again
@@ -99,6 +100,7 @@ class SlotPhase(StrEnum):
     DEPLOYED = "deployed"
     JOINED = "joined"
     HEALTHY = "healthy"
+    DRAINING = "draining"
     FAILED = "failed"
     RELEASING = "releasing"
     RELEASED = "released"
@@ -124,6 +126,8 @@ FILLED: dict[tuple[str, Sighting], SlotPhase] = {
     ("kubeadm.initialise", Sighting.ENDED): SlotPhase.JOINED,
     ("kubeadm.join", Sighting.ENDED): SlotPhase.JOINED,
     ("kubernetes.wait_node", Sighting.ENDED): SlotPhase.HEALTHY,
+    ("kubernetes.cordon", Sighting.ENDED): SlotPhase.DRAINING,
+    ("kubernetes.uncordon", Sighting.ENDED): SlotPhase.HEALTHY,
     ("machines.release", Sighting.BEGAN): SlotPhase.RELEASING,
     ("machines.release", Sighting.ENDED): SlotPhase.RELEASED,
 }

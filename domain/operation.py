@@ -15,6 +15,13 @@ OperationId = NewType("OperationId", str)
 class Kind(StrEnum):
     CREATE_CLUSTER = "create-cluster"
     DELETE_CLUSTER = "delete-cluster"
+    ADD_NODE_POOL = "add-node-pool"
+    SCALE_NODE_POOL = "scale-node-pool"
+    DELETE_NODE_POOL = "delete-node-pool"
+
+
+CHANGES = frozenset({Kind.ADD_NODE_POOL, Kind.SCALE_NODE_POOL, Kind.DELETE_NODE_POOL})
+"""The kinds that change the pools of a cluster that stands."""
 
 
 class Stage(StrEnum):
@@ -183,7 +190,7 @@ class Reached(Frozen):
     failure: Failure | None = None
 
     @classmethod
-    def well(cls, operation: OperationId, phase: Phase, note: str) -> "Reached":
+    def well(cls, operation: OperationId, phase: Phase | None, note: str) -> "Reached":
         return cls(operation=operation, phase=phase, stage=Stage.SUCCEEDED, note=note)
 
     @classmethod

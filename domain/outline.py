@@ -6,10 +6,10 @@ side. It is what progress is measured against; a test holds it to what the workf
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from domain.cluster import ClusterPlan
+from domain.cluster import ClusterPlan, PoolChange, Retiring
 from domain.frozen import Frozen
 from domain.machine import Slot
-from domain.operation import Kind, Step, StepKey, StepState
+from domain.operation import CHANGES, Kind, Step, StepKey, StepState
 
 
 class Lane(Frozen):
@@ -51,6 +51,11 @@ USUALLY: dict[str, float] = {
     "kubernetes.install_network": 5,
     "kubernetes.wait_node": 30,
     "kubernetes.label": 2,
+    "kubernetes.cordon": 1,
+    "kubernetes.uncordon": 1,
+    "kubernetes.drain": 60,
+    "kubernetes.delete_node": 1,
+    "kubeadm.reset": 20,
 }
 """Seconds on real metal, to weigh steps by until there are runs to learn from."""
 
@@ -68,6 +73,21 @@ ANSWERING = ("kubernetes.wait_api", "kubernetes.install_network")
 
 SETTLED = ("kubernetes.wait_node", "kubernetes.label")
 """From joined to a node that takes work."""
+
+RETIREMENT: dict[bool, tuple[str, ...]] = {
+    True: (
+        "kubernetes.cordon",
+        "kubernetes.drain",
+        "kubernetes.delete_node",
+        "kubeadm.reset",
+        "machines.release",
+    ),
+    False: ("kubernetes.delete_node", "machines.release"),
+}
+"""From a slot that is to go to a machine of nobody's, by whether its node works."""
+
+RETIRED_AT_ONCE = 2
+"""Nodes of one cluster that are emptied at the same time: their pods need a place on the others."""
 
 
 def outline(kind: Kind, plan: ClusterPlan) -> tuple[Leg, ...]:
@@ -108,7 +128,26 @@ def _delete(plan: ClusterPlan) -> tuple[Leg, ...]:
     )
 
 
-OUTLINES = {Kind.CREATE_CLUSTER: _create, Kind.DELETE_CLUSTER: _delete}
+def _change(plan: ClusterPlan) -> tuple[Leg, ...]:
+    change = plan.change or PoolChange(through=())
+    adding = _lanes(change.adding, *METAL, "kubeadm.join", *SETTLED)
+    legs = [
+        Leg(queue=adding, at_once=plan.workers_at_once),
+        Leg(lanes=_lanes(change.readmitting, "kubernetes.uncordon")),
+        Leg(queue=tuple(map(_retirement, change.retiring)), at_once=RETIRED_AT_ONCE),
+    ]
+    return tuple(leg for leg in legs if leg.lanes or leg.queue)
+
+
+def _retirement(retiring: Retiring) -> Lane:
+    return _lane(retiring.named, *RETIREMENT[retiring.works])
+
+
+OUTLINES = {
+    Kind.CREATE_CLUSTER: _create,
+    Kind.DELETE_CLUSTER: _delete,
+    **dict.fromkeys(CHANGES, _change),
+}
 
 
 def _lane(subject: str, *verbs: str, turn: int = 1) -> Lane:

@@ -3,6 +3,7 @@
 Common to all: `Unavailable` is worth another try, every other DomainError is final, and an undo
 that finds nothing to undo has succeeded."""
 
+from datetime import datetime
 from typing import Protocol
 
 from domain.cluster import ClusterPlan
@@ -47,6 +48,17 @@ class Node(Frozen):
     @property
     def named(self) -> str:
         return self.slot.name
+
+
+class Draining(Frozen):
+    """A node whose pods have to leave, and until when they are waited for."""
+
+    node: Node
+    until: datetime
+
+    @property
+    def named(self) -> str:
+        return self.node.named
 
 
 class Kubelet(Frozen):
@@ -152,6 +164,16 @@ class ClusterApi(Protocol):
 
     async def label(self, node: Node) -> None:
         """Put the slot's labels on the node, and the taints its role has."""
+
+    async def cordon(self, node: Node) -> None:
+        """Let no more pods onto the node. No such node is success."""
+
+    async def uncordon(self, node: Node) -> None:
+        """Let pods onto the node again. No such node is success."""
+
+    async def evict(self, node: Node) -> tuple[str, ...]:
+        """Ask every pod on the node to leave, except those that belong to it. Those that are still
+        there, each with what holds it, if anything does; none once the node is empty or gone."""
 
     async def delete_node(self, node: Node) -> None:
         """Take the node out of the API. No such node is success."""

@@ -42,6 +42,10 @@ class MemoryWorld:
     never_reset: list[str] = field(default_factory=list)
     """Machines given back as the nodes they were: a delete may do so, an undo may not."""
     taken: list[tuple[str, str]] = field(default_factory=list)
+    cordoned: set[str] = field(default_factory=set)
+    """The nodes that take no pods."""
+    pods: dict[str, list[str]] = field(default_factory=dict)
+    """Pods by node that will not leave it, each with what holds it."""
     refusing: int = 0
     """So many releases are refused for good before one is carried out."""
 
@@ -254,5 +258,19 @@ class MemoryApi:
         if node.slot.name not in self._world.nodes.get(node.slot.cluster_uid, set()):
             raise NotFound(f"there is no node {node.slot.name}")
 
+    async def cordon(self, node: Node) -> None:
+        if self._has(node):
+            self._world.cordoned.add(node.named)
+
+    async def uncordon(self, node: Node) -> None:
+        self._world.cordoned.discard(node.named)
+
+    async def evict(self, node: Node) -> tuple[str, ...]:
+        return tuple(self._world.pods.get(node.named, ())) if self._has(node) else ()
+
+    def _has(self, node: Node) -> bool:
+        return node.named in self._world.nodes.get(node.slot.cluster_uid, set())
+
     async def delete_node(self, node: Node) -> None:
+        self._world.cordoned.discard(node.named)
         self._world.nodes.get(node.slot.cluster_uid, set()).discard(node.slot.name)

@@ -1,11 +1,10 @@
 """Clusters, their pools and their slots, and the changes asked for and made to them."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import Row, bindparam, delete, literal, select
+from sqlalchemy import Row, bindparam, delete, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain import ports
@@ -19,10 +18,19 @@ from domain.cluster import (
 )
 from domain.errors import AlreadyExists, NotFound
 from domain.frozen import Frozen
-from domain.machine import Slot, SlotPhase, SlotState
-from domain.operation import Ask, Cancelled, Kind, Operation, OperationId, Reached, Stage
+from domain.machine import Role
+from domain.operation import (
+    CHANGES,
+    Ask,
+    Cancelled,
+    Kind,
+    Operation,
+    OperationId,
+    Reached,
+    Stage,
+)
 from domain.releases import Release
-from store import answers, journal, operations, plans
+from store import answers, journal, operations, plans, slots
 from store.engine import Database, Store, reading, transaction
 from store.gather import Gather
 from store.marks import MESSAGE_LENGTH
@@ -46,6 +54,7 @@ class Building(Frozen):
     domain: str
     """Endpoint names are made below this DNS domain."""
     workers_at_once: int = 8
+    drain_seconds: float = 600.0
 
 
 class Deleted(Frozen):
@@ -74,7 +83,7 @@ class Clusters(Store):
         """Cluster, pools, slots with their names, login key, operation, caller's key and first
         journal line: all of them or none."""
         # In this order: whoever sees the cluster also sees under which request id it was made.
-        taken = await _living(session, ask.tenant, order.name)
+        taken = await living(session, ask.tenant, order.name)
         if earlier := await answers.answered(session, ask):
             return operations.as_operation(earlier)
         if taken:
@@ -97,14 +106,14 @@ class Clusters(Store):
         to the same operation. The kubeconfig is withdrawn at once."""
         if earlier := await answers.answered(session, ask):
             return Deleted(operation=operations.as_operation(earlier))
-        cluster = await _living(session, ask.tenant, name)
+        cluster = await living(session, ask.tenant, name)
         if cluster is None:
-            raise _unknown(name)
+            raise unknown(name)
         # The operation is locked before the cluster, as the marks do, or the two would deadlock.
         running = await operations.locked(session, cluster.operation)
         await session.refresh(cluster, with_for_update=True)
         if cluster.phase == Phase.GONE:
-            raise _unknown(name)
+            raise unknown(name)
         if cluster.operation != running.id:  # somebody else's delete came first
             running = await operations.locked(session, cluster.operation)
         if cluster.phase == Phase.STOPPING and running.ended is None:
@@ -123,7 +132,7 @@ class Clusters(Store):
             operation,
             Kind.DELETE_CLUSTER,
             f"cluster/{name}",
-            ClusterPlan.model_validate_json(running.plan),
+            await _as_it_stands(session, running),
             ask,
             supersedes=superseded,
         )
@@ -140,7 +149,7 @@ class Clusters(Store):
         connection = await session.connection()
         rows = await connection.execute(LIVING_BY_NAME, {"names": set(names)})
         found = {row.name: _cluster(row) for row in rows}
-        return [found.get(name) or _unknown(name) for name in names]
+        return [found.get(name) or unknown(name) for name in names]
 
     @reading
     async def all(self, session: AsyncSession) -> list[Cluster]:
@@ -150,23 +159,26 @@ class Clusters(Store):
 
     @reading
     async def nodes(self, session: AsyncSession, name: str) -> ClusterNodes:
-        """The cluster's slots, control plane first, in the order they were planned in."""
+        """The cluster's slots, control plane first, then pool by pool, the oldest first."""
         query = (
             select(SlotRow)
             .join(ClusterRow, ClusterRow.uid == SlotRow.cluster)
             .where(ClusterRow.name == name, IS_LIVING)
-            .order_by(SlotRow.ordinal)
+            .outerjoin(
+                PoolRow, (PoolRow.cluster == SlotRow.cluster) & (PoolRow.name == SlotRow.pool)
+            )
+            .order_by(func.coalesce(PoolRow.ordinal, -1), SlotRow.ordinal)
         )
-        slots = tuple(_slot_state(row) for row in await session.scalars(query))
+        found = tuple(slots.slot_state(row) for row in await session.scalars(query))
         if (
-            not slots
+            not found
             and await session.scalar(
                 select(ClusterRow.uid).where(ClusterRow.name == name, IS_LIVING)
             )
             is None
         ):
-            raise _unknown(name)
-        return ClusterNodes(cluster=name, slots=slots)
+            raise unknown(name)
+        return ClusterNodes(cluster=name, slots=found)
 
     @transaction
     async def reach(self, session: AsyncSession, reached: Reached) -> None:
@@ -177,14 +189,19 @@ class Clusters(Store):
             return
         reached = _signed(row, reached)
         cluster = await session.get_one(ClusterRow, row.cluster, with_for_update=True)
+        lacking = ""
         if cluster.operation == row.id:
+            if row.kind in CHANGES and reached.stage is not None:
+                plan = ClusterPlan.model_validate_json(row.plan)
+                phase, lacking = await slots.settle(session, cluster.uid, plan)
+                reached = reached.model_copy(update={"phase": phase})
             if reached.phase is not None:
                 cluster.phase = advance(cluster.name, Phase(cluster.phase), reached.phase)
             if reached.undone and reached.phase is Phase.ERROR:
                 cluster.published = False  # nothing answers there any more
             elif reached.published:
                 cluster.published = True
-            cluster.message = _message(row, reached)
+            cluster.message = _message(row, reached.note, lacking)
             cluster.changed = now()
         if reached.stage is not None:
             await operations.close_steps(session, row.id)
@@ -201,7 +218,21 @@ class Clusters(Store):
         await self._vault.shred(session, f"cluster/{cluster.uid}/")
 
 
-async def _living(session: AsyncSession, tenant: str, name: str) -> ClusterRow | None:
+async def _as_it_stands(session: AsyncSession, latest: OperationRow) -> ClusterPlan:
+    """The cluster's plan with every slot there is now, whatever operations made of it."""
+    rows = await slots.slots_of(session, latest.cluster)
+    found = [slots.slot_state(row).slot for row in rows]
+    return ClusterPlan.model_validate_json(latest.plan).model_copy(
+        update={
+            "control_plane": tuple(slot for slot in found if slot.role is Role.CONTROL_PLANE),
+            "workers": tuple(slot for slot in found if slot.role is Role.WORKER),
+            "change": None,
+        }
+    )
+
+
+async def living(session: AsyncSession, tenant: str, name: str) -> ClusterRow | None:
+    """The cluster that has the name now."""
     return await session.scalar(
         select(ClusterRow).where(ClusterRow.tenant == tenant, ClusterRow.name == name, IS_LIVING)
     )
@@ -222,7 +253,8 @@ def _taken(cluster: ClusterRow) -> AlreadyExists:
     )
 
 
-def _unknown(name: str) -> NotFound:
+def unknown(name: str) -> NotFound:
+    """There is no living cluster of that name."""
     return NotFound(
         f"there is no cluster {name}",
         subject=name,
@@ -255,31 +287,10 @@ def _add_rows(
         )
     )
     session.add_all(
-        PoolRow(
-            cluster=plan.uid,
-            name=pool.name,
-            ordinal=ordinal,
-            wanted=pool.count,
-            instance_type=pool.instance_type,
-            labels=json.dumps([label.model_dump() for label in pool.labels]),
-        )
-        for ordinal, pool in enumerate(order.pools)
+        slots.pool_row(plan.uid, pool, ordinal) for ordinal, pool in enumerate(order.pools)
     )
     session.add_all(
-        SlotRow(
-            cluster=plan.uid,
-            name=slot.name,
-            ordinal=ordinal,
-            slot=slot.model_dump_json(),
-            phase=SlotPhase.PLANNED,
-            system_id="",
-            hostname="",
-            address="",
-            status="",
-            kubelet="",
-            changed=moment,
-        )
-        for ordinal, slot in enumerate(plan.slots)
+        slots.slot_row(slot, ordinal, moment) for ordinal, slot in enumerate(plan.slots)
     )
 
 
@@ -306,9 +317,9 @@ def _signed(row: OperationRow, reached: Reached) -> Reached:
     return reached.model_copy(update={"note": failure.message, "failure": failure})
 
 
-def _message(row: OperationRow, reached: Reached) -> str:
+def _message(row: OperationRow, *said: str) -> str:
     kind = row.kind.removesuffix("-cluster")
-    return f"{kind}: {reached.note} (op {row.id})"[:MESSAGE_LENGTH]
+    return f"{kind}: {'; '.join(filter(None, said))} (op {row.id})"[:MESSAGE_LENGTH]
 
 
 def _cluster(row: Row[Any]) -> Cluster:
@@ -321,16 +332,4 @@ def _cluster(row: Row[Any]) -> Cluster:
         endpoint=row.endpoint,
         published=row.published,
         operation=row.operation,
-    )
-
-
-def _slot_state(row: SlotRow) -> SlotState:
-    return SlotState(
-        slot=Slot.model_validate_json(row.slot),
-        phase=SlotPhase(row.phase),
-        system_id=row.system_id,
-        hostname=row.hostname,
-        address=row.address,
-        status=row.status,
-        kubelet=row.kubelet,
     )

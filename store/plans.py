@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from domain import naming
-from domain.cluster import ClusterOrder, ClusterPlan, slots_of
+from domain.cluster import ClusterOrder, ClusterPlan, PoolOrder, slots_of
 from domain.errors import Invalid, Violation
 from domain.machine import Role, Slot
 from domain.releases import Release
@@ -27,15 +27,11 @@ def draw(
     slots = []
     for role, pool in slots_of(order):
         stem = naming.CONTROL_PLANE if role is Role.CONTROL_PLANE else pool.name
-        name = f"{stem}-{_suffix()}"
-        while name in taken:
-            name = f"{stem}-{_suffix()}"
-        taken.add(name)
         slots.append(
             Slot(
                 cluster_uid=uid,
                 cluster=order.name,
-                name=name,
+                name=_free_name(stem, taken),
                 role=role,
                 pool=stem,
                 instance_type=pool.instance_type,
@@ -53,11 +49,32 @@ def draw(
         workers=tuple(slot for slot in slots if slot.role is Role.WORKER),
         workers_at_once=workers_at_once,
     )
-    _refuse_what_is_too_large(plan)
+    refuse_what_is_too_large(plan)
     return plan, private
 
 
-def _refuse_what_is_too_large(plan: ClusterPlan) -> None:
+def worker(like: Slot, pool: PoolOrder, taken: set[str]) -> Slot:
+    """Another worker for a cluster that has the slot `like`, under a name that is free."""
+    return like.model_copy(
+        update={
+            "name": _free_name(pool.name, taken),
+            "role": Role.WORKER,
+            "pool": pool.name,
+            "instance_type": pool.instance_type,
+            "labels": pool.labels,
+        }
+    )
+
+
+def _free_name(stem: str, taken: set[str]) -> str:
+    """A name that nobody has, which is taken from now on."""
+    while (name := f"{stem}-{_suffix()}") in taken:
+        continue
+    taken.add(name)
+    return name
+
+
+def refuse_what_is_too_large(plan: ClusterPlan) -> None:
     """Many machines with few labels fit, and so do few with many: every slot repeats its own."""
     size = len(plan.model_dump_json())
     if size > LARGEST_PLAN:

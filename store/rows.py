@@ -114,6 +114,7 @@ class SlotRow(Row):
 
     cluster: Mapped[str] = mapped_column(ID, primary_key=True)
     name: Mapped[str] = mapped_column(NAME, primary_key=True)
+    pool: Mapped[str] = mapped_column(NAME)
     ordinal: Mapped[int]
     slot: Mapped[str]
     """JSON of the domain's Slot: what was planned never changes."""

@@ -2,7 +2,8 @@
 
 from typing import Protocol
 
-from domain.operation import Kind, OperationId
+from domain.operation import CHANGES, Kind, OperationId
+from workflows.change_pools import ChangePools
 from workflows.create_cluster import CreateCluster
 from workflows.delete_cluster import DeleteCluster
 
@@ -13,7 +14,8 @@ class Operates(Protocol):
     async def run(self, operation: OperationId) -> None: ...
 
 
-CATALOGUE: dict[Kind, type[CreateCluster] | type[DeleteCluster]] = {
+CATALOGUE: dict[Kind, type[CreateCluster] | type[DeleteCluster] | type[ChangePools]] = {
     Kind.CREATE_CLUSTER: CreateCluster,
     Kind.DELETE_CLUSTER: DeleteCluster,
+    **dict.fromkeys(CHANGES, ChangePools),
 }

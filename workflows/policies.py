@@ -73,6 +73,31 @@ COURTESY = ActivityConfig(
 )
 """What is better done and may be left: what follows makes up for it."""
 
+DRAINING = ActivityConfig(
+    start_to_close_timeout=timedelta(minutes=2),
+    heartbeat_timeout=HEARTBEAT,
+    retry_policy=RetryPolicy(
+        initial_interval=timedelta(seconds=1),
+        backoff_coefficient=2,
+        maximum_interval=timedelta(seconds=10),
+    ),
+    cancellation_type=_WAIT,
+)
+"""Pods that are asked to leave until they have, or until the time their node was given is up. That
+time is in the step itself, which ends then."""
+
+LEAVING: ActivityConfig = {
+    **STUBBORN,
+    "retry_policy": RetryPolicy(
+        initial_interval=timedelta(seconds=1),
+        backoff_coefficient=2,
+        maximum_interval=timedelta(minutes=5),
+        maximum_attempts=12,
+    ),
+}
+"""A machine that a living cluster is done without: a quarter of an hour of refusals, and then it is
+said that MAAS has not taken it back."""
+
 LOOK = ActivityConfig(
     start_to_close_timeout=timedelta(minutes=2),
     schedule_to_close_timeout=timedelta(minutes=5),

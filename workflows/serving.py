@@ -23,6 +23,7 @@ from domain.frozen import Frozen
 from workflows import runner
 from workflows.catalogue import CATALOGUE
 from workflows.provision_machine import ProvisionMachine
+from workflows.retire_machine import RetireMachine
 from workflows.survey import Survey
 from workflows.sweep import Sweep
 
@@ -37,7 +38,7 @@ SLOTS = 100
 SCHEDULED: dict[type, timedelta] = {Sweep: timedelta(seconds=5), Survey: timedelta(seconds=60)}
 """What runs again and again, and how often."""
 
-WORKFLOWS = [*CATALOGUE.values(), ProvisionMachine, *SCHEDULED]
+WORKFLOWS = [*dict.fromkeys(CATALOGUE.values()), ProvisionMachine, RetireMachine, *SCHEDULED]
 
 
 class Serving(Frozen):

@@ -47,9 +47,10 @@ class Unwind:
 
         self._lanes.setdefault(subject.named, []).append(take_back)
 
-    def forget(self, subject: Subject) -> None:
-        """What was added last for this subject has been taken back already."""
-        self._lanes[subject.named].pop()
+    def forget(self, subject: Subject, *, steps: int = 1) -> None:
+        """What was added last for this subject has been taken back already, or never will be."""
+        for _ in range(steps):
+            self._lanes[subject.named].pop()
 
     async def __aenter__(self) -> Self:
         return self

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from google.protobuf.message import Message
+
 from api.asking import Context, asked, refer
 from api.build import Build
 from api.kaas import convert
@@ -9,11 +11,14 @@ from api.kaas.kubeconfigs import Kubeconfigs
 from api.launch import Launch
 from domain.cluster import Limits, check
 from domain.errors import Unsupported
+from domain.operation import Ask, Operation
+from domain.pools import check_added, check_dropped, check_scaled
 from domain.releases import Catalogue
 from domain.upgrades import offered
 from protos.gen.kaas import api_pb2 as pb
 from protos.gen.kaas.api_pb2_grpc import ClusterServicer
 from store.clusters import Building, Clusters
+from store.pools import Pools, Terms
 
 
 class Offer(NamedTuple):
@@ -30,12 +35,14 @@ class Cluster(ClusterServicer):
     def __init__(
         self,
         clusters: Clusters,
+        pools: Pools,
         kubeconfigs: Kubeconfigs,
         launch: Launch,
         offer: Offer,
         build: Build,
     ) -> None:
         self._clusters = clusters
+        self._pools = pools
         self._kubeconfigs = kubeconfigs
         self._launch = launch
         self._offer = offer
@@ -89,17 +96,39 @@ class Cluster(ClusterServicer):
     async def AddNodePool(
         self, request: pb.AddNodePoolMsg, context: Context
     ) -> pb.AddNodePoolReply:
-        raise _later("adding a node pool")
+        name, limits = convert.named("clusterName", request.clusterName), self._offer.limits
+        pools = convert.pools(request, limits)
+        check_added(name, pools, limits)
+        self._begun(context, await self._pools.request_add(name, pools, *self._asked(request)))
+        return pb.AddNodePoolReply(ok=True)
 
     async def DeleteNodePool(
         self, request: pb.DeleteNodePoolMsg, context: Context
     ) -> pb.DeleteNodePoolReply:
-        raise _later("deleting a node pool")
+        name, limits = convert.named("clusterName", request.clusterName), self._offer.limits
+        pools = list(dict.fromkeys(request.node_pool_names))
+        check_dropped(name, pools, limits)
+        self._begun(context, await self._pools.request_drop(name, pools, *self._asked(request)))
+        return pb.DeleteNodePoolReply(ok=True)
 
     async def ScaleNodePool(
         self, request: pb.ScaleNodePoolMsg, context: Context
     ) -> pb.ScaleNodePoolReply:
-        raise _later("scaling a node pool")
+        name, limits = convert.named("clusterName", request.clusterName), self._offer.limits
+        sizes = convert.sizes(request, limits)
+        check_scaled(name, sizes, limits)
+        self._begun(context, await self._pools.request_scale(name, sizes, *self._asked(request)))
+        return pb.ScaleNodePoolReply(ok=True)
+
+    def _asked(self, request: Message) -> tuple[Terms, Ask]:
+        _, limits, building = self._offer
+        return Terms(limits=limits, building=building), asked(request)
+
+    def _begun(self, context: Context, operation: Operation | None) -> None:
+        """Tell the caller which operation it led to, and start it. None: there is nothing to do."""
+        if operation is not None:
+            refer(context, operation.id)
+            self._launch.soon(operation)
 
     async def GetUpgradeClusterInformation(
         self, request: pb.GetUpgradeClusterInformationMsg, context: Context
@@ -118,5 +147,5 @@ class Cluster(ClusterServicer):
 def _later(what: str) -> Unsupported:
     return Unsupported(
         f"{what} is part of the contract and not built yet",
-        do="create a cluster with the pools and the version it is to have",
+        do="create a cluster with the version it is to have",
     )

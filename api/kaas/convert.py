@@ -10,6 +10,7 @@ from domain import naming
 from domain.cluster import Cluster, ClusterNodes, ClusterOrder, Limits, PoolOrder
 from domain.machine import Label, SlotState
 from domain.operation import Operation
+from domain.pools import PoolSize
 from protos.gen.kaas import api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -54,6 +55,21 @@ def order(request: pb.CreateClusterMsg, limits: Limits) -> ClusterOrder:
         control_plane=_pool(naming.CONTROL_PLANE, control_plane, control_plane.count or 1),
         pools=tuple(_pool(pool.name, pool, pool.count) for pool in pools),
     )
+
+
+def pools(request: pb.AddNodePoolMsg, limits: Limits) -> tuple[PoolOrder, ...]:
+    """The pools that are asked for, unless they are too many to be read."""
+    asked = request.worker_node_pools
+    _few("worker_node_pools", asked, limits.pools)
+    for index, pool in enumerate(asked):
+        _few(f"worker_node_pools[{index}].labels", pool.labels, limits.labels)
+    return tuple(_pool(pool.name, pool, pool.count) for pool in asked)
+
+
+def sizes(request: pb.ScaleNodePoolMsg, limits: Limits) -> tuple[PoolSize, ...]:
+    """The sizes that are asked for, unless they are too many to be read."""
+    _few("node_pools", request.node_pools, limits.pools)
+    return tuple(PoolSize(name=pool.name, count=pool.count) for pool in request.node_pools)
 
 
 def accepted(operation: Operation) -> pb.CreateClusterReply:

@@ -21,19 +21,18 @@ NODE_STATUS: dict[SlotPhase, str] = {
     SlotPhase.DEPLOYED: "Bootstrapping",
     SlotPhase.JOINED: "NotReady",
     SlotPhase.HEALTHY: "Ready",
+    SlotPhase.DRAINING: "Ready,SchedulingDisabled",
     SlotPhase.FAILED: "Failed",
     SlotPhase.RELEASING: "Deleting",
     SlotPhase.RELEASED: "Deleting",
 }
 """What kubectl would say of the node, or why it cannot."""
 
-NODES = frozenset({SlotPhase.JOINED, SlotPhase.HEALTHY})
+NODES = frozenset({SlotPhase.JOINED, SlotPhase.HEALTHY, SlotPhase.DRAINING})
 """The phases in which there is a kubelet that reports a version."""
 
 EMPTY = frozenset({SlotPhase.PLANNED, SlotPhase.RELEASED})
 """The phases in which no machine is in the slot."""
 
-ADDRESSED = frozenset(
-    {SlotPhase.DEPLOYING, SlotPhase.DEPLOYED, SlotPhase.JOINED, SlotPhase.HEALTHY, SlotPhase.FAILED}
-)
+ADDRESSED = frozenset({*NODES, SlotPhase.DEPLOYING, SlotPhase.DEPLOYED, SlotPhase.FAILED})
 """The phases in which an address means something; until the deployment it is not claimed."""

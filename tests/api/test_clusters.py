@@ -33,9 +33,6 @@ ADMIN = {
 """A kubeconfig as kubeadm writes it."""
 
 LATER: dict[str, Any] = {
-    "AddNodePool": pb.AddNodePoolMsg(clusterName="hello"),
-    "DeleteNodePool": pb.DeleteNodePoolMsg(clusterName="hello"),
-    "ScaleNodePool": pb.ScaleNodePoolMsg(clusterName="hello"),
     "UpgradeCluster": pb.UpgradeClusterMsg(name="hello"),
 }
 
@@ -288,6 +285,10 @@ SEEN = {
     SlotPhase.DEPLOYED: ("Bootstrapping", "", "abc123", "host", "Said", "127.41.0.7"),
     SlotPhase.JOINED: ("NotReady", "1.32.1", "abc123", "host", "Said", "127.41.0.7"),
     SlotPhase.HEALTHY: ("Ready", "1.32.1", "abc123", "host", "Said", "127.41.0.7"),
+    SlotPhase.DRAINING: (
+        *("Ready,SchedulingDisabled", "1.32.1", "abc123", "host", "Said"),
+        "127.41.0.7",
+    ),
     SlotPhase.FAILED: ("Failed", "", "abc123", "host", "Said", "127.41.0.7"),
     SlotPhase.RELEASING: ("Deleting", "", "abc123", "host", "Said", ""),
     SlotPhase.RELEASED: ("Deleting", "", "", "", "", ""),

@@ -154,6 +154,21 @@ class Clusters(kaas_grpc.ClusterServicer):
             ],
         )
 
+    async def AddNodePool(self, request: Any, context: Any) -> kaas.AddNodePoolReply:
+        await self.peer.take("AddNodePool", request, context)
+        self._name_operation(context)
+        return kaas.AddNodePoolReply(ok=True)
+
+    async def ScaleNodePool(self, request: Any, context: Any) -> kaas.ScaleNodePoolReply:
+        await self.peer.take("ScaleNodePool", request, context)
+        self._name_operation(context)
+        return kaas.ScaleNodePoolReply(ok=True)
+
+    async def DeleteNodePool(self, request: Any, context: Any) -> kaas.DeleteNodePoolReply:
+        await self.peer.take("DeleteNodePool", request, context)
+        self._name_operation(context)
+        return kaas.DeleteNodePoolReply(ok=True)
+
     async def GetClusterNodesStatus(
         self, request: Any, context: Any
     ) -> kaas.GetClusterNodesStatusReply:

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.cluster import ClusterPlan
-from domain.machine import Role, Slot
-from domain.operation import Kind, Step, StepKey, StepState
+from domain.cluster import ClusterPlan, PoolChange, Retiring
+from domain.machine import Machine, Role, Slot
+from domain.operation import CHANGES, Kind, Step, StepKey, StepState
 from domain.outline import (
     OUTLINES,
     USUALLY,
@@ -97,7 +97,27 @@ def test_every_kind_has_an_outline_in_which_no_step_comes_twice(
     assert {step.verb for step in steps} <= set(USUALLY)
     assert set(OUTLINES) == set(Kind)
     touched = {step.subject for step in steps} - {plan.name}
-    assert touched == {plan.endpoint} | {slot.name for slot in plan.slots}
+    changed = set() if kind in CHANGES else {plan.endpoint} | {slot.name for slot in plan.slots}
+    assert touched == changed
+
+
+@given(plans, st.sampled_from(sorted(CHANGES)))
+def test_a_change_of_pools_touches_what_it_changes_and_nothing_else(
+    plan: ClusterPlan, kind: Kind
+) -> None:
+    machines = [Machine(slot=slot, system_id="m") for slot in plan.workers]
+    change = PoolChange(
+        through=(),
+        adding=plan.workers[::3],
+        readmitting=plan.workers[1::3],
+        retiring=tuple(Retiring(machine=each, works=True) for each in machines[2::3]),
+    )
+    legs = outline(kind, plan.model_copy(update={"change": change}))
+    steps = keys(legs)
+    assert len(set(map(str, steps))) == len(steps)
+    assert {step.verb for step in steps} <= set(USUALLY)
+    assert {step.subject for step in steps} == {slot.name for slot in plan.workers}
+    assert change.size == len(plan.workers)
 
 
 @given(st.data())

@@ -36,6 +36,17 @@ def test_one_command_brings_up_a_cluster_that_kubectl_can_use(place: Place) -> N
         assert "control-plane" in nodes.stdout
         assert list((place.home / ".kube").glob("*backup*")), "no backup of what was there"
 
+        added = place.run("pool", "add", "hello", "more=1", "--wait")
+        assert added.returncode == 0, added.stderr
+        nodes = place.other(KUBECTL, "get", "nodes")
+        assert nodes.stdout.count(" Ready ") == 4
+        assert "more-" in nodes.stdout
+        dropped = place.run("pool", "delete", "hello", "more", "--wait")
+        assert dropped.returncode == 0, dropped.stderr
+        nodes = place.other(KUBECTL, "get", "nodes")
+        assert nodes.stdout.count(" Ready ") == 3
+        assert "more-" not in nodes.stdout
+
         second = place.run("up")
         assert second.returncode == 1
         assert second.stderr.startswith("error: windlass is up already in this folder")

@@ -78,6 +78,43 @@ async def given_back(place: Yard) -> None:
     await place.carry_out(asked)
 
 
+async def grown_and_shrunk(place: Yard) -> None:
+    await place.create()
+    for count in (2, 0):
+        if operation := await place.ask_scale("w", count):
+            await place.carry_out(operation)
+
+
+async def pool_added_and_deleted(place: Yard) -> None:
+    await place.create()
+    await place.carry_out(await place.ask_add("gpu"))
+    await place.carry_out(await place.ask_drop("gpu"))
+
+
+async def shrinking_cancelled(place: Yard) -> None:
+    await place.create(1, 2)
+    place.trouble.seen.clear()
+    if operation := await place.ask_scale("w", 0):
+        place.trouble.at, place.trouble.then = 3, partial(place.cancel, operation.id)
+        await place.carry_out(operation)
+
+
+async def growth_cancelled(place: Yard) -> None:
+    await place.create()
+    place.trouble.seen.clear()
+    if operation := await place.ask_scale("w", 2):
+        place.trouble.at, place.trouble.then = 6, partial(place.cancel, operation.id)
+        await place.carry_out(operation)
+
+
+async def pods_that_stay(place: Yard) -> None:
+    await place.create()
+    [name] = [state.slot.name for state in (await place.clusters.nodes("blue")).slots[1:]]
+    place.world.pods[name] = ["default/web (held by PodDisruptionBudget web)"]
+    if operation := await place.ask_scale("w", 0, drain_seconds=1):
+        await place.carry_out(operation)
+
+
 async def swept(place: Yard) -> None:
     await place.ask()
     for flow in (Sweep, Survey):
@@ -97,6 +134,11 @@ STORIES: dict[str, tuple[Story, MemoryWorld]] = {
     "degraded": (short_of_a_worker, MemoryWorld.of(12)),
     "control-plane-given-back": (given_back, MemoryWorld.of(12)),
     "failed": (created, MemoryWorld.of(12, sour=12)),
+    "grown-and-shrunk": (grown_and_shrunk, MemoryWorld.of(12)),
+    "pool-added-and-deleted": (pool_added_and_deleted, MemoryWorld.of(12)),
+    "shrinking-cancelled": (shrinking_cancelled, MemoryWorld.of(12)),
+    "growth-cancelled": (growth_cancelled, MemoryWorld.of(12)),
+    "pods-that-stay": (pods_that_stay, MemoryWorld.of(12)),
     "swept": (swept, MemoryWorld.of(12)),
 }
 

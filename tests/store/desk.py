@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 from sqlalchemy import select, text, update
 
-from domain.cluster import ClusterOrder, Phase, PoolOrder
-from domain.machine import Sighting
+from domain.cluster import ClusterOrder, Limits, Phase, PoolOrder
+from domain.machine import Machine, Sighting
 from domain.operation import (
     Ask,
     Event,
@@ -23,6 +23,7 @@ from store.engine import Database
 from store.journal import Journal
 from store.marks import Marks
 from store.operations import Operations
+from store.pools import Pools, Terms
 from store.rows import Row
 from store.secrets import Secrets
 from store.stocks import Stocks
@@ -32,6 +33,7 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 
 RELEASE = Release(version="1.32.1", series="jammy")
 BUILDING = Building(domain="windlass.test")
+TERMS = Terms(limits=Limits(), building=BUILDING)
 
 
 def order(name: str = "hello", *, control_planes: int = 1, workers: int = 2) -> ClusterOrder:
@@ -56,6 +58,7 @@ class Desk:
         self.journal = Journal(database, self.tail)
         self.clusters = Clusters(database, vault)
         self.operations = Operations(database)
+        self.pools = Pools(database)
         self.marks = Marks(database)
         self.stocks = Stocks(database)
 
@@ -74,6 +77,18 @@ class Desk:
     async def running(self, name: str = "hello") -> Operation:
         """A create that went well."""
         operation = await self.creating(name)
+        well = Reached.well(operation.id, Phase.RUNNING, "ready")
+        await self.clusters.reach(well.model_copy(update={"published": True}))
+        return operation
+
+    async def standing(self, name: str = "hello", *, workers: int = 2) -> Operation:
+        """A create that went well, with a Ready node in every slot."""
+        operation = await self.create(name, workers=workers)
+        await self.operations.begin(operation.id)
+        for number, state in enumerate((await self.clusters.nodes(name)).slots, start=1):
+            machine = Machine(slot=state.slot, system_id=f"m{number}", address=f"10.0.0.{number}")
+            await self.did(operation.id, "machines.allocate", state.slot.name, learnt=machine)
+            await self.did(operation.id, "kubernetes.wait_node", state.slot.name)
         well = Reached.well(operation.id, Phase.RUNNING, "ready")
         await self.clusters.reach(well.model_copy(update={"published": True}))
         return operation

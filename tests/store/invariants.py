@@ -49,6 +49,10 @@ def _of_clusters(rows: dict[type[Row], list]) -> Iterator[str]:  # type: ignore[
             yield f"{cluster.name} is held by an operation that was pushed aside"
         if cluster.phase == Phase.STOPPING and cluster.published:
             yield f"{cluster.name} is stopping and its kubeconfig is given out"
+        slots = Counter(row.pool for row in rows[SlotRow] if row.cluster == cluster.uid)
+        for pool in (row for row in rows[PoolRow] if row.cluster == cluster.uid):
+            if cluster.phase == Phase.RUNNING and pool.wanted != slots[pool.name]:
+                yield f"{cluster.name} runs, and {pool.name} has {slots[pool.name]} slots"
         if f"cluster/{cluster.uid}/ssh-key" not in {row.reference for row in rows[SecretRow]}:
             yield f"{cluster.name} has no login key"
     for part in (PoolRow, SlotRow):

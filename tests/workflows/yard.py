@@ -20,9 +20,10 @@ from activities.logbook import Logbook
 from activities.machines import Machines
 from activities.progress import Progress
 from activities.sweeping import Sweeping
-from domain.cluster import Cluster, ClusterOrder, PoolOrder
+from domain.cluster import Cluster, ClusterOrder, Limits, PoolOrder
 from domain.errors import DomainError, NotFound
 from domain.operation import Ask, Operation, OperationId, StepKey
+from domain.pools import PoolSize
 from domain.releases import CATALOGUE as RELEASES
 from sim.memory import MemoryApi, MemoryEndpoints, MemoryMachines, MemoryNodes, MemoryWorld
 from store.clusters import Building, Clusters, Deleted
@@ -30,6 +31,7 @@ from store.engine import Database
 from store.journal import Journal
 from store.marks import Marks
 from store.operations import Operations
+from store.pools import Pools, Terms
 from store.secrets import Secrets
 from store.stocks import Stocks
 from store.tail import Tail
@@ -40,6 +42,8 @@ UNTROUBLED = frozenset({"Survey"})
 """Workflows that carry out no operation: their activities are nobody's steps."""
 
 Hook = Callable[[], Awaitable[None]]
+
+TERMS = Terms(limits=Limits(), building=Building(domain="yard.test"))
 
 
 @dataclass
@@ -93,6 +97,7 @@ class Yard:
     clusters: Clusters
     operations: Operations
     journal: Journal
+    pools: Pools
 
     async def create(self, control_planes: int = 1, workers: int = 1) -> Operation:
         """Ask for the cluster `blue` and carry the operation out to its end."""
@@ -118,6 +123,21 @@ class Yard:
         deleted = await self.ask_delete()
         await self.carry_out(deleted.operation)
         return await self.operations.get(deleted.operation.id)
+
+    async def ask_add(self, name: str, count: int = 1) -> Operation:
+        orders = [PoolOrder(name=name, count=count)]
+        return await self.pools.request_add("blue", orders, TERMS, Ask(method="add"))
+
+    async def ask_scale(
+        self, name: str, count: int, *, drain_seconds: float = 600
+    ) -> Operation | None:
+        building = TERMS.building.model_copy(update={"drain_seconds": drain_seconds})
+        terms = TERMS.model_copy(update={"building": building})
+        sizes = [PoolSize(name=name, count=count)]
+        return await self.pools.request_scale("blue", sizes, terms, Ask(method="scale"))
+
+    async def ask_drop(self, name: str) -> Operation:
+        return await self.pools.request_drop("blue", [name], TERMS, Ask(method="drop"))
 
     async def start(self, operation: Operation) -> None:
         await self.client.start_workflow(
@@ -178,7 +198,17 @@ async def yard(
     workers = crew(client, hands, books, interceptors, serving).values()
     runs = [asyncio.create_task(worker.run()) for worker in workers]
     try:
-        yield Yard(client, database, world, trouble, prefix, clusters, operations, journal)
+        yield Yard(
+            client,
+            database,
+            world,
+            trouble,
+            prefix,
+            clusters,
+            operations,
+            journal,
+            Pools(database),
+        )
     finally:
         await asyncio.gather(*(worker.shutdown() for worker in workers))
         await asyncio.gather(*runs)

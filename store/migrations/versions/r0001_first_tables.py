@@ -74,6 +74,7 @@ def _clusters() -> None:
         "slots",
         sa.Column("cluster", sa.String(36), nullable=False),
         sa.Column("name", sa.String(63), nullable=False),
+        sa.Column("pool", sa.String(63), nullable=False),
         sa.Column("ordinal", sa.Integer(), nullable=False),
         sa.Column("slot", sa.Text(), nullable=False),
         sa.Column("phase", sa.String(32), nullable=False),

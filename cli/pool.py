@@ -1,0 +1,136 @@
+"""`windlass pool`: the pools of workers that a cluster has."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.calling import Call, command, group
+from cli.cluster import clusters, labelled, pooled
+from cli.complaints import Code, Complaint
+from cli.operation import changed
+from cli.options import Cluster, RequestId, Timeout, Wait, seconds
+
+if TYPE_CHECKING:
+    from protos.gen.kaas import api_pb2
+
+app = group("Pools of workers in clusters that stand.")
+
+
+@app.command("add")
+@command
+async def add(
+    call: Call,
+    name: Cluster,
+    pools: Annotated[
+        list[str],
+        typer.Argument(metavar="POOL=COUNT[:TYPE]", help="Pools of names that are still free."),
+    ],
+    instance_type: Annotated[
+        str,
+        typer.Option(
+            "--instance-type",
+            metavar="TYPE",
+            help="Of every pool that names none; else any machine.",
+        ),
+    ] = "",
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="K=V", help="On every new node. May be repeated."),
+    ] = None,
+    request_id: RequestId = "",
+    wait: Wait = False,
+    within: Timeout = "30m",
+) -> None:
+    """Add pools of workers to a cluster.
+
+    All of them are accepted or none is."""
+    from protos.gen.kaas.api_pb2 import AddNodePoolMsg
+    from protos.gen.ops.operations_pb2 import SUCCEEDED
+
+    limit, labels = seconds(within), labelled(label or ())
+    specs = [pooled(text, labels, instance_type) for text in pools]
+    request = AddNodePoolMsg(clusterName=name, worker_node_pools=specs)
+    _, operation = await call.change(clusters(call).AddNodePool, request, request_id)
+    call.page.say(f"cluster {name}: {', '.join(spec.name for spec in specs)} accepted")
+    await changed(call, operation, SUCCEEDED, wait=wait, limit=limit)
+
+
+@app.command("scale")
+@command
+async def scale(
+    call: Call,
+    name: Cluster,
+    pools: Annotated[
+        list[str], typer.Argument(metavar="POOL=COUNT", help="How many each is to have.")
+    ],
+    request_id: RequestId = "",
+    wait: Wait = False,
+    within: Timeout = "30m",
+) -> None:
+    """Give pools of a cluster another size.
+
+    Nodes that go are emptied first; pods that will not leave in time go with them. Asking for the
+    size that a pool has makes good what it lacks."""
+    await scaled(call, name, pools, request_id, wait=wait, limit=seconds(within))
+
+
+@app.command("delete")
+@command
+async def delete(
+    call: Call,
+    name: Cluster,
+    pools: Annotated[list[str], typer.Argument(metavar="POOL", help="Their names.")],
+    request_id: RequestId = "",
+    wait: Wait = False,
+    within: Timeout = "30m",
+) -> None:
+    """Take pools out of a cluster and give their machines back.
+
+    Their nodes are emptied first. A name is free again once its machines are given back."""
+    from protos.gen.kaas.api_pb2 import DeleteNodePoolMsg
+    from protos.gen.ops.operations_pb2 import SUCCEEDED
+
+    limit = seconds(within)
+    request = DeleteNodePoolMsg(clusterName=name, node_pool_names=pools)
+    _, operation = await call.change(clusters(call).DeleteNodePool, request, request_id)
+    call.page.say(f"cluster {name}: {', '.join(pools)} on the way out")
+    await changed(call, operation, SUCCEEDED, wait=wait, limit=limit)
+
+
+async def scaled(
+    call: Call,
+    name: str,
+    pools: Sequence[str],
+    request_id: str,
+    *,
+    wait: bool,
+    limit: float | None,
+) -> None:
+    """Ask for other sizes. A server that finds every pool as it is wanted starts nothing."""
+    from protos.gen.kaas.api_pb2 import ScaleNodePoolMsg
+    from protos.gen.ops.operations_pb2 import SUCCEEDED
+
+    request = ScaleNodePoolMsg(clusterName=name, node_pools=[_sized(text) for text in pools])
+    _, operation = await call.change(clusters(call).ScaleNodePool, request, request_id)
+    if operation:
+        call.page.say(f"cluster {name}: {', '.join(pools)} accepted")
+        await changed(call, operation, SUCCEEDED, wait=wait, limit=limit)
+        return
+    call.page.say(f"cluster {name}: nothing to do, {', '.join(pools)} and every node is Ready")
+    if call.page.for_programs:
+        call.page.one({"name": name, "operation": None}, f"cluster/{name}", lambda: "")
+
+
+def _sized(text: str) -> "api_pb2.ScaleNodePoolSpec":
+    """A pool's size as it is typed: NAME=COUNT."""
+    from protos.gen.kaas.api_pb2 import ScaleNodePoolSpec
+
+    name, _, count = text.partition("=")
+    if not name or not count.isdecimal():
+        raise Complaint(
+            f"{text!r} is no size of a pool",
+            Code.USAGE,
+            do="write it NAME=COUNT, such as worker=3",
+        )
+    return ScaleNodePoolSpec(name=name, count=int(count))

@@ -1,0 +1,274 @@
+"""Pools added to a cluster that stands, scaled, and taken away."""
+
+from collections.abc import Sequence
+from uuid import uuid4
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.cluster import (
+    ClusterOrder,
+    ClusterPlan,
+    Limits,
+    Phase,
+    PoolChange,
+    PoolOrder,
+    Retiring,
+    advance,
+)
+from domain.errors import AlreadyExists, Conflict, Invalid, NotFound, Violation
+from domain.frozen import Frozen
+from domain.machine import Machine, Role, Slot, SlotPhase, SlotState
+from domain.naming import CONTROL_PLANE
+from domain.operation import Ask, Kind, Operation, OperationId
+from domain.pools import WORKING, PoolSize, victims
+from store import answers, operations, plans, slots
+from store.clusters import Building, living, unknown
+from store.engine import Store, transaction
+from store.rows import ClusterRow, OperationRow, PoolRow, now
+from store.stocks import last_seen, refuse_what_never_fits
+
+OPEN = frozenset({Phase.RUNNING, Phase.DEGRADED})
+"""The phases in which pools may be changed: the API works, and nothing else is being done."""
+
+
+class Terms(Frozen):
+    """What is decided for every change of pools and not by its request."""
+
+    limits: Limits
+    building: Building
+
+
+class Pools(Store):
+    @transaction
+    async def request_add(
+        self, session: AsyncSession, name: str, orders: Sequence[PoolOrder], terms: Terms, ask: Ask
+    ) -> Operation:
+        """New pools with all their slots: every one of them, or none."""
+        if earlier := await answers.answered(session, ask):
+            return operations.as_operation(earlier)
+        work = await _opened(session, name, ask)
+        for order in orders:
+            if order.name in work.pools:
+                raise AlreadyExists(
+                    f"cluster {name} has a pool {order.name} already",
+                    subject=order.name,
+                    do=f"windlass pool scale {name} {order.name}=N changes its size",
+                )
+        first = max((pool.ordinal for pool in work.pools.values()), default=-1) + 1
+        for ordinal, order in enumerate(orders, start=first):
+            work.pools[order.name] = row = slots.pool_row(work.cluster.uid, order, ordinal)
+            session.add(row)
+            work.resize(order.name, order.count)
+        return await work.record(Kind.ADD_NODE_POOL, terms, ask)
+
+    @transaction
+    async def request_scale(
+        self, session: AsyncSession, name: str, sizes: Sequence[PoolSize], terms: Terms, ask: Ask
+    ) -> Operation | None:
+        """Other sizes for pools, all or none. None if all of them have as many Ready nodes as
+        that: asking for the present size makes good what is missing, and else nothing is done."""
+        if earlier := await answers.answered(session, ask):
+            return operations.as_operation(earlier)
+        work = await _opened(session, name, ask)
+        work.refuse_unknown([size.name for size in sizes])
+        for size in sizes:
+            work.resize(size.name, size.count)
+        if not work.is_change:
+            return None
+        return await work.record(Kind.SCALE_NODE_POOL, terms, ask)
+
+    @transaction
+    async def request_drop(
+        self, session: AsyncSession, name: str, names: Sequence[str], terms: Terms, ask: Ask
+    ) -> Operation:
+        """Pools that are to go, all or none. Their names are free once their machines are given
+        back."""
+        if earlier := await answers.answered(session, ask):
+            return operations.as_operation(earlier)
+        work = await _opened(session, name, ask)
+        work.refuse_unknown(names)
+        for pool in dict.fromkeys(names):
+            work.resize(pool, 0)
+            work.dropping.append(pool)
+        return await work.record(Kind.DELETE_NODE_POOL, terms, ask)
+
+
+class _Work:
+    """A cluster held against everybody else, and what is to be changed in it."""
+
+    def __init__(
+        self,
+        session: AsyncSession,
+        cluster: ClusterRow,
+        pools: dict[str, PoolRow],
+        standing: Sequence[SlotState],
+        ordinal: int,
+    ) -> None:
+        self._session = session
+        self.cluster = cluster
+        self.pools = pools
+        self.dropping: list[str] = []
+        self._slots = list(standing)
+        self._taken = {state.slot.name for state in standing}
+        self._ordinal = ordinal
+        self._adding: list[Slot] = []
+        self._readmitting: list[Slot] = []
+        self._retiring: list[Retiring] = []
+        self._grown: list[str] = []
+
+    @property
+    def is_change(self) -> bool:
+        return bool(self._adding or self._readmitting or self._retiring)
+
+    def refuse_unknown(self, names: Sequence[str]) -> None:
+        """NotFound, before anything is changed, if one of these is no pool of the cluster."""
+        for name in names:
+            if name not in self.pools:
+                there = ", ".join(self.pools) or "none"
+                raise NotFound(
+                    f"cluster {self.cluster.name} has no pool {name}",
+                    subject=name,
+                    reason="POOL_NOT_FOUND",
+                    do=f"name one of its pools: {there}",
+                )
+
+    def resize(self, name: str, count: int) -> None:
+        """Give a pool so many slots: the surplus is retired, and what is missing or holds no Ready
+        node is filled."""
+        pool = self.pools[name]
+        there = [state for state in self._slots if state.slot.pool == name]
+        going = victims(there, len(there) - count)
+        self._retiring += map(_retiring, going)
+        for state in there:
+            if state in going or state.phase is SlotPhase.HEALTHY:
+                continue
+            readmitted = state.phase is SlotPhase.DRAINING
+            (self._readmitting if readmitted else self._adding).append(state.slot)
+        if count > len(there):
+            self._grown.append(name)
+        order = slots.pool_order(pool, count)
+        for _ in range(count - len(there)):
+            self._adding.append(slot := plans.worker(self._slots[0].slot, order, self._taken))
+            self._session.add(slots.slot_row(slot, self._ordinal, now()))
+            self._slots.append(SlotState(slot=slot, phase=SlotPhase.PLANNED))
+            self._ordinal += 1
+        pool.wanted = count
+
+    async def record(self, kind: Kind, terms: Terms, ask: Ask) -> Operation:
+        """Write down the change with its operation, unless the cluster would become too large."""
+        await self._refuse_what_is_too_much(terms.limits)
+        operation = OperationId(str(uuid4()))
+        latest = await operations.locked(self._session, self.cluster.operation)
+        self.cluster.phase = advance(
+            self.cluster.name, Phase(self.cluster.phase), Phase.RECONCILING
+        )
+        self.cluster.message = f"{kind}: accepted (op {operation})"
+        self.cluster.operation = operation
+        self.cluster.changed = now()
+        subject = f"cluster/{self.cluster.name}"
+        plan = self._plan(latest, terms.building)
+        plans.refuse_what_is_too_large(plan)
+        row = operations.record(self._session, operation, kind, subject, plan, ask)
+        return operations.as_operation(row)
+
+    def _plan(self, latest: OperationRow, building: Building) -> ClusterPlan:
+        going = {each.named for each in self._retiring}
+        staying = [state for state in self._slots if state.slot.name not in going]
+        change = PoolChange(
+            through=tuple(
+                _machine(state)
+                for state in staying
+                if state.slot.role is Role.CONTROL_PLANE and state.phase is SlotPhase.HEALTHY
+            ),
+            adding=tuple(self._adding),
+            readmitting=tuple(self._readmitting),
+            retiring=tuple(self._retiring),
+            dropping=tuple(self.dropping),
+            drain_seconds=building.drain_seconds,
+        )
+        found = [state.slot for state in staying]
+        return ClusterPlan.model_validate_json(latest.plan).model_copy(
+            update={
+                "control_plane": tuple(s for s in found if s.role is Role.CONTROL_PLANE),
+                "workers": tuple(s for s in found if s.role is Role.WORKER),
+                "workers_at_once": building.workers_at_once,
+                "change": change,
+            }
+        )
+
+    async def _refuse_what_is_too_much(self, limits: Limits) -> None:
+        machines = sum(state.slot.role is Role.CONTROL_PLANE for state in self._slots)
+        workers = sum(pool.wanted for pool in self.pools.values())
+        if self._grown and machines + workers > limits.machines:
+            raise self._beyond(f"{machines + workers} machines", limits.machines)
+        if self._grown and len(self.pools) > limits.pools:
+            raise self._beyond(f"{len(self.pools)} pools", limits.pools)
+        if not self._grown:
+            return
+        pools = [self.pools[name] for name in self._grown]
+        grown = [slots.pool_order(pool, pool.wanted) for pool in pools]
+        rest = machines + workers - sum(pool.count for pool in grown)
+        order = ClusterOrder(
+            name=self.cluster.name,
+            control_plane=PoolOrder(name=CONTROL_PLANE, count=rest),
+            pools=tuple(grown),
+        )
+        refuse_what_never_fits(order, await last_seen(self._session))
+
+    def _beyond(self, what: str, most: int) -> Invalid:
+        description = f"{what} in one cluster, at most {most}"
+        return Invalid(
+            description,
+            subject=self.cluster.name,
+            do="ask for less, or give another cluster the rest",
+            violations=[Violation(field="node_pools", description=description)],
+        )
+
+
+async def _opened(session: AsyncSession, name: str, ask: Ask) -> _Work:
+    """The cluster, if its pools may be changed now; locked in the order in which the marks lock."""
+    cluster = await living(session, ask.tenant, name)
+    if cluster is None:
+        raise unknown(name)
+    latest = await operations.locked(session, cluster.operation)
+    await session.refresh(cluster, with_for_update=True)
+    if cluster.phase == Phase.GONE:
+        raise unknown(name)
+    if cluster.operation != latest.id or latest.ended is None or Phase(cluster.phase) not in OPEN:
+        raise _busy(cluster)
+    pools = await slots.pools_of(session, cluster.uid)
+    rows = await slots.slots_of(session, cluster.uid)
+    return _Work(
+        session,
+        cluster,
+        {pool.name: pool for pool in pools},
+        list(map(slots.slot_state, rows)),
+        max(row.ordinal for row in rows) + 1,
+    )
+
+
+def _busy(cluster: ClusterRow) -> Conflict:
+    broken = cluster.phase == Phase.ERROR
+    watch = f"windlass op watch {cluster.operation} shows when it is over"
+    mend = f"windlass cluster delete {cluster.name}: its control plane does not work"
+    return Conflict(
+        f"cluster {cluster.name} is {cluster.phase}, and its pools cannot be changed now",
+        subject=cluster.name,
+        reason="CLUSTER_BROKEN" if broken else "CLUSTER_BUSY",
+        do=mend if broken else watch,
+        facts={"operation": cluster.operation, "state": cluster.phase},
+    )
+
+
+def _machine(state: SlotState) -> Machine:
+    return Machine(
+        slot=state.slot,
+        system_id=state.system_id,
+        hostname=state.hostname,
+        address=state.address,
+        status=state.status,
+    )
+
+
+def _retiring(state: SlotState) -> Retiring:
+    return Retiring(machine=_machine(state), works=state.phase in WORKING)

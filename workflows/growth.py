@@ -1,0 +1,182 @@
+"""Nodes in the making: machines found for slots and turned into what the slots are for.
+
+Shared by all that make a cluster or let it grow. It remembers which machines let it down, so that
+no slot asks for them again, and which nodes could not be had."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError, FailureError
+
+from activities.endpoints import Endpoints
+from activities.errors import pushed_aside, understood
+from activities.kubeadm import Kubeadm
+from activities.kubernetes import Kubernetes
+from activities.machines import Machines
+from domain.cluster import ClusterPlan
+from domain.machine import Machine, Role, Slot
+from domain.operation import OperationId
+from domain.ports import Endpoint, Joining, Node
+from workflows.policies import (
+    BRIEF,
+    COURTESY,
+    GIVING_BACK,
+    OPERATION_DEADLINE,
+    PATIENT,
+    STUBBORN,
+    WATCHING,
+)
+from workflows.provision_machine import Provision, ProvisionMachine
+from workflows.steps import child, do, undo
+from workflows.together import within
+from workflows.unwind import Unwind
+
+MACHINES_PER_SLOT = 3
+"""How many machines a slot may go through before it is given up."""
+
+Becoming = Callable[[Machine, int], Awaitable[None]]
+"""What makes a machine the node its slot is for, the `turn`th machine of that slot."""
+
+
+class Growth:
+    def __init__(self, operation: OperationId, unwind: Unwind, *, outlived: bool) -> None:
+        """`outlived`: whether the cluster is still there when all of this has been undone, so that
+        its nodes have to be taken out of it."""
+        self.working: list[Machine] = []
+        """The control planes that work, by which others join."""
+        self.lost: list[str] = []
+        """The nodes that could not be had, each with why."""
+        self.left: list[str] = []
+        """What could not be taken out of the cluster again."""
+        self.etcd = asyncio.Lock()
+        """It takes one new member at a time, and only when healthy; and lets one go at a time."""
+        self._operation = operation
+        self._unwind = unwind
+        self._outlived = outlived
+        self._let_down: list[str] = []
+        self._pointed = 0
+
+    async def fill(self, plan: ClusterPlan, slot: Slot, become: Becoming) -> Machine:
+        """Find a machine for the slot that becomes its node; one that does not is given back, and
+        no slot of this cluster asks for it again."""
+        why = ""
+        self._unwind.add(Machines.release, slot)
+        for turn in range(1, MACHINES_PER_SLOT + 1):
+            wanted = Provision(slot=slot, turn=turn, avoid=tuple(self._let_down))
+            name = f"m-{slot.cluster_uid[:8]}-{slot.name}-{turn}-{self._operation}"
+            delivery = await child(ProvisionMachine.run, wanted, id=name)
+            machine, why = delivery.machine, delivery.disappointment
+            if not why:
+                undos = self._to_take_back(plan, machine, turn)
+                try:
+                    await become(machine, turn)
+                except FailureError as error:
+                    if pushed_aside(error):
+                        raise
+                    why = understood(error).message
+                    await self._give_back(plan, machine, turn)
+                    self._unwind.forget(machine, steps=undos)  # soon it is somebody else's host
+                else:
+                    return machine
+            self._let_down.append(machine.system_id)
+        raise ApplicationError(
+            f"{slot.name}: {MACHINES_PER_SLOT} machines tried, the last: {why}",
+            type="Failed",
+            non_retryable=True,
+        )
+
+    async def join(self, plan: ClusterPlan, machine: Machine, turn: int) -> None:
+        """Make the machine a node that takes work."""
+        joining = Joining(machine=machine, through=self.working[0], endpoint=plan.endpoint)
+        await do(Kubeadm.join, joining, PATIENT, turn=turn)
+        await self.settle(self.node(plan, machine.slot, self.working), turn)
+
+    async def settle(self, node: Node, turn: int) -> None:
+        await do(Kubernetes.wait_node, node, WATCHING, turn=turn)
+        await do(Kubernetes.label, node, BRIEF, turn=turn)
+
+    async def or_without(
+        self, plan: ClusterPlan, slot: Slot, work: Coroutine[Any, Any, None]
+    ) -> None:
+        """Go on without this node if it cannot be had, and keep nothing of it: the cluster works,
+        short of what was wanted."""
+        try:
+            await within(OPERATION_DEADLINE, work)
+        except FailureError as error:
+            if pushed_aside(error):
+                raise
+            kept = "" if await self._let_go(plan, slot) else "; its machine is not given back yet"
+            self.lost.append(f"{slot.name} ({understood(error).message}{kept})")
+
+    async def point(self, plan: ClusterPlan, machines: list[Machine]) -> None:
+        """Lead the endpoint to these machines. Its name was fixed when the cluster was planned."""
+        self._pointed += 1
+        addresses = tuple(machine.address for machine in machines)
+        endpoint = Endpoint(cluster_uid=plan.uid, name=plan.endpoint, addresses=addresses)
+        await do(Endpoints.ensure, endpoint, BRIEF, turn=self._pointed)
+
+    def node(self, plan: ClusterPlan, slot: Slot, through: list[Machine]) -> Node:
+        addresses = tuple(machine.address for machine in through)
+        return Node(
+            slot=slot, endpoint=plan.endpoint, addresses=addresses, workless=not plan.workers
+        )
+
+    def _to_take_back(self, plan: ClusterPlan, machine: Machine, turn: int) -> int:
+        """Remember how to make a node a mere host again; says in how many steps."""
+        self._unwind.add(Kubeadm.reset, machine, COURTESY, turn=turn)
+        if not self._outlived:
+            return 1
+        node = self.node(plan, machine.slot, self.working)
+        self._unwind.add(Kubernetes.delete_node, node, COURTESY, turn=turn)
+        return 2
+
+    async def _give_back(self, plan: ClusterPlan, machine: Machine, turn: int) -> None:
+        """Take a machine that did not become a node out of the cluster, as far as it got in. The
+        first release of a slot is the unwind's: no two steps of an operation share a key."""
+        if self.working:
+            if machine.slot.role is Role.CONTROL_PLANE:
+                await courteously(self.point(plan, self.working))
+                await self._leave(plan, machine, turn)
+            node = self.node(plan, machine.slot, self.working)
+            await courteously(undo(Kubernetes.delete_node, node, COURTESY, turn=turn))
+        await courteously(undo(Kubeadm.reset, machine, COURTESY, turn=turn))
+        await undo(Machines.release, machine.slot, STUBBORN, turn=turn + 1)
+
+    async def _leave(self, plan: ClusterPlan, machine: Machine, turn: int) -> None:
+        """Take a machine's member out of etcd. Nothing that follows makes up for it: a member that
+        stays counts for the quorum and never answers, so the cluster must say so."""
+        leaving = Joining(machine=machine, through=self.working[0], endpoint=plan.endpoint)
+        try:
+            async with self.etcd:
+                await undo(Kubeadm.leave, leaving, BRIEF, turn=turn)
+        except FailureError as error:
+            if pushed_aside(error):
+                raise
+            why = understood(error).message
+            self.left.append(f"the etcd member of {machine.named} is still there ({why})")
+
+    async def _let_go(self, plan: ClusterPlan, slot: Slot) -> bool:
+        """Make sure that the slot holds no machine, and that no node bears its name. What MAAS will
+        not take back is left to the delete in the end: the cluster works, and nobody may wait for
+        it for ever."""
+        last = MACHINES_PER_SLOT + 2
+        if self._outlived:
+            node = self.node(plan, slot, self.working)
+            await courteously(undo(Kubernetes.delete_node, node, COURTESY, turn=last))
+        try:
+            await within(GIVING_BACK, undo(Machines.release, slot, STUBBORN, turn=last))
+        except FailureError as error:
+            if pushed_aside(error):
+                raise
+            return False
+        return True
+
+
+async def courteously(step: Awaitable[None]) -> None:
+    """Take a step that may fail: what follows makes up for it."""
+    try:
+        await step
+    except FailureError as error:
+        workflow.logger.info("left to the release that follows: %s", understood(error).message)
