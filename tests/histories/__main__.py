@@ -5,6 +5,7 @@ change that breaks one needs `workflow.patched`, or a workflow of another name. 
 recorded stays, and only what is missing is recorded."""
 
 import asyncio
+import json
 import tempfile
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -149,6 +150,7 @@ async def main() -> None:
     missing = [name for name in STORIES if not any(target.glob(f"*.{name}.json"))]
     async with await WorkflowEnvironment.start_local(
         data_converter=pydantic_data_converter,
+        identity="recorder",
         dev_server_existing_path=str(BINARIES / "temporal"),
         dev_server_extra_args=devserver.FLAGS,
     ) as environment:
@@ -174,10 +176,19 @@ async def _record(
             path = target / f"{run.workflow_type}.{name}.json"
             if path.exists():  # one child of a kind tells the story
                 continue
-            path.write_text(history.to_json())
+            path.write_text(_portable(history.to_json()))
             print(f"{path.relative_to(HOME)}: {len(history.events)} events")
     finally:
         await database.close()
+
+
+def _portable(history: str) -> str:
+    """Without where a stumble came from on the machine that recorded it: nothing replays by it."""
+
+    def kept(part: dict[str, object]) -> dict[str, object]:
+        return {key: value for key, value in part.items() if key != "stackTrace"}
+
+    return json.dumps(json.loads(history, object_hook=kept), indent=2)
 
 
 if __name__ == "__main__":
