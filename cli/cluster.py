@@ -91,7 +91,7 @@ async def create(
         control_plane_nodes=ControlPlaneMachineSpec(
             labels=labels, instanceType=instance_type, count=control_planes
         ),
-        worker_node_pools=[pooled(text, labels, instance_type) for text in pool or ()],
+        worker_node_pools=[pooled(text, labels, instance_type, "--pool ") for text in pool or ()],
     )
     reply, operation = await call.change(clusters(call).CreateCluster, request, request_id)
     status = ClusterStatus.Name(reply.cluster.status)
@@ -284,16 +284,16 @@ async def confirm(call: Call, name: str) -> None:
 
 
 def pooled(
-    text: str, labels: "list[api_pb2.KubernetesLabel]", instance_type: str
+    text: str, labels: "list[api_pb2.KubernetesLabel]", instance_type: str, behind: str = ""
 ) -> "api_pb2.MachineSpec":
-    """A pool as it is typed: NAME=COUNT or NAME=COUNT:TYPE."""
+    """A pool as it is typed, behind an option perhaps: NAME=COUNT or NAME=COUNT:TYPE."""
     from protos.gen.kaas.api_pb2 import MachineSpec
 
     name, _, rest = text.partition("=")
     count, _, own_type = rest.partition(":")
     if not name or not count.isdecimal():
         raise Complaint(
-            f"{text!r} is no pool",
+            f"{behind}{text!r} is no pool",
             Code.USAGE,
             do="write it NAME=COUNT or NAME=COUNT:TYPE, such as worker=3 or gpu=2:large",
         )

@@ -67,7 +67,8 @@ async def imported(*arguments: str) -> tuple[int, set[str]]:
 def test_every_command_there_should_be_is_there() -> None:
     assert {" ".join(path) for path, _ in commands()} == {
         *("cluster create", "cluster get", "cluster list", "cluster delete"),
-        *("cluster nodes", "cluster kubeconfig"),
+        *("cluster scale", "cluster nodes", "cluster kubeconfig"),
+        *("pool add", "pool scale", "pool delete"),
         *("op list", "op get", "op watch", "op cancel"),
         *("config show", "doctor", "version", "up"),
     }

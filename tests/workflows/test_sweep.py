@@ -83,7 +83,7 @@ async def test_an_operation_whose_workflow_was_ended_by_hand_fails_and_says_so(
     async with opened() as place:
         for metal in place.world.machines:
             metal.owner = "somebody-else"
-        asked = await place.ask()
+        asked = await place.ask(workers=0)  # nobody else is heard of meanwhile
         await place.start(asked)
         async for event in place.journal.follow(asked.id):
             if "no machine is free" in event.note:
