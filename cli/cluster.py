@@ -9,7 +9,7 @@ from cli import documents
 from cli.calling import Call, command, group
 from cli.complaints import Code, Complaint
 from cli.operation import changed
-from cli.options import Cluster, RequestId, Timeout, Wait, seconds
+from cli.options import Cluster, RequestId, Sizes, Timeout, Wait, seconds
 from cli.printing import Column, Format
 
 if TYPE_CHECKING:
@@ -156,9 +156,7 @@ async def delete(
 async def scale(
     call: Call,
     name: Cluster,
-    pools: Annotated[
-        list[str], typer.Argument(metavar="POOL=COUNT", help="How many each is to have.")
-    ],
+    pools: Sizes,
     request_id: RequestId = "",
     wait: Wait = False,
     within: Timeout = "30m",

@@ -37,6 +37,9 @@ Timeout: TypeAlias = Annotated[
         help="How long to follow, such as 90s, 30m or 1h30m. The work itself goes on.",
     ),
 ]
+Sizes: TypeAlias = Annotated[
+    list[str], typer.Argument(metavar="POOL=COUNT", help="How many each is to have.")
+]
 RequestId: TypeAlias = Annotated[
     str,
     typer.Option(

@@ -9,7 +9,7 @@ from cli.calling import Call, command, group
 from cli.cluster import clusters, labelled, pooled
 from cli.complaints import Code, Complaint
 from cli.operation import changed
-from cli.options import Cluster, RequestId, Timeout, Wait, seconds
+from cli.options import Cluster, RequestId, Sizes, Timeout, Wait, seconds
 
 if TYPE_CHECKING:
     from protos.gen.kaas import api_pb2
@@ -61,9 +61,7 @@ async def add(
 async def scale(
     call: Call,
     name: Cluster,
-    pools: Annotated[
-        list[str], typer.Argument(metavar="POOL=COUNT", help="How many each is to have.")
-    ],
+    pools: Sizes,
     request_id: RequestId = "",
     wait: Wait = False,
     within: Timeout = "30m",

@@ -106,14 +106,7 @@ class Clusters(Store):
         to the same operation. The kubeconfig is withdrawn at once."""
         if earlier := await answers.answered(session, ask):
             return Deleted(operation=operations.as_operation(earlier))
-        cluster = await living(session, ask.tenant, name)
-        if cluster is None:
-            raise unknown(name)
-        # The operation is locked before the cluster, as the marks do, or the two would deadlock.
-        running = await operations.locked(session, cluster.operation)
-        await session.refresh(cluster, with_for_update=True)
-        if cluster.phase == Phase.GONE:
-            raise unknown(name)
+        cluster, running = await held(session, ask.tenant, name)
         if cluster.operation != running.id:  # somebody else's delete came first
             running = await operations.locked(session, cluster.operation)
         if cluster.phase == Phase.STOPPING and running.ended is None:
@@ -229,6 +222,19 @@ async def _as_it_stands(session: AsyncSession, latest: OperationRow) -> ClusterP
             "change": None,
         }
     )
+
+
+async def held(session: AsyncSession, tenant: str, name: str) -> tuple[ClusterRow, OperationRow]:
+    """A living cluster and the operation it named when it was found, held against every other
+    writer. The operation is locked first, as the marks do, or the two would deadlock."""
+    cluster = await living(session, tenant, name)
+    if cluster is None:
+        raise unknown(name)
+    operation = await operations.locked(session, cluster.operation)
+    await session.refresh(cluster, with_for_update=True)
+    if cluster.phase == Phase.GONE:
+        raise unknown(name)
+    return cluster, operation
 
 
 async def living(session: AsyncSession, tenant: str, name: str) -> ClusterRow | None:

@@ -22,7 +22,7 @@ from domain.naming import CONTROL_PLANE
 from domain.operation import Ask, Kind, Operation, OperationId
 from domain.pools import WORKING, PoolSize, victims
 from store import answers, operations, plans, slots
-from store.clusters import Building, living, unknown
+from store.clusters import Building, held
 from store.engine import Store, transaction
 from store.rows import ClusterRow, OperationRow, PoolRow, now
 from store.stocks import last_seen, refuse_what_never_fits
@@ -226,14 +226,8 @@ class _Work:
 
 
 async def _opened(session: AsyncSession, name: str, ask: Ask) -> _Work:
-    """The cluster, if its pools may be changed now; locked in the order in which the marks lock."""
-    cluster = await living(session, ask.tenant, name)
-    if cluster is None:
-        raise unknown(name)
-    latest = await operations.locked(session, cluster.operation)
-    await session.refresh(cluster, with_for_update=True)
-    if cluster.phase == Phase.GONE:
-        raise unknown(name)
+    """The cluster, held, if its pools may be changed now."""
+    cluster, latest = await held(session, ask.tenant, name)
     if cluster.operation != latest.id or latest.ended is None or Phase(cluster.phase) not in OPEN:
         raise _busy(cluster)
     pools = await slots.pools_of(session, cluster.uid)
