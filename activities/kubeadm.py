@@ -4,7 +4,7 @@ from temporalio import activity
 
 from activities.waiting import until_true
 from domain.machine import Machine
-from domain.ports import Joining, Nodes
+from domain.ports import Joining, Nodes, Snapshot, Upgrading
 
 
 class Kubeadm:
@@ -41,3 +41,23 @@ class Kubeadm:
     async def reset(self, machine: Machine) -> None:
         """Safe to repeat. An undo by courtesy: the release that follows wipes the disk anyway."""
         await self._nodes.reset(machine)
+
+    @activity.defn(name="kubeadm.foresee")
+    async def foresee(self, upgrading: Upgrading) -> str:
+        """Safe to repeat: kubeadm is asked, and installed if it is not the release's yet."""
+        return await self._nodes.foresee(upgrading)
+
+    @activity.defn(name="kubeadm.back_up")
+    async def back_up(self, snapshot: Snapshot) -> str:
+        """Safe to repeat: a copy of the same name is replaced."""
+        return await self._nodes.back_up(snapshot)
+
+    @activity.defn(name="kubeadm.upgrade")
+    async def upgrade(self, upgrading: Upgrading) -> None:
+        """Safe to repeat: a run under way or over is found, not begun again."""
+        await self._nodes.upgrade(upgrading)
+
+    @activity.defn(name="kubeadm.renew_kubelet")
+    async def renew_kubelet(self, upgrading: Upgrading) -> None:
+        """Safe to repeat: a run under way or over is found, not begun again."""
+        await self._nodes.renew_kubelet(upgrading)

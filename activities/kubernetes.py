@@ -46,6 +46,29 @@ class Kubernetes:
 
         return await until(f"node {node.named} was to be Ready", ready)
 
+    @activity.defn(name="kubernetes.wait_version")
+    async def wait_version(self, node: Node) -> Kubelet:
+        """Only looks: the node is Ready and its kubelet runs the slot's release."""
+        wanted = node.slot.release.version
+
+        async def renewed() -> Kubelet | None:
+            version = await self._api.node_ready(node)
+            return Kubelet(version=version) if version == wanted else None
+
+        what = f"node {node.named} was to be Ready with kubelet {wanted}"
+        return await until(what, renewed)
+
+    @activity.defn(name="kubernetes.wait_api_version")
+    async def wait_api_version(self, node: Node) -> None:
+        """Only looks: the API server at the node's own address, the first it has, runs the slot's
+        release."""
+        wanted = node.slot.release.version
+
+        async def renewed() -> bool:
+            return await self._api.api_version(node) == wanted
+
+        await until_true(f"the API server on {node.named} was to be {wanted}", renewed)
+
     @activity.defn(name="kubernetes.label")
     async def label(self, node: Node) -> None:
         """Safe to repeat: set, not added."""

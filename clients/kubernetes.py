@@ -81,6 +81,16 @@ class KubernetesApi:
                 return status.nodeInfo.kubeletVersion.removeprefix("v")
         return None
 
+    async def api_version(self, node: Node) -> str | None:
+        """The version, without a v, of the API server at the first of the node's addresses; None
+        while it does not answer. A server being replaced refuses, resets and says it is not ready:
+        all of that is waited out by whoever asks."""
+        try:
+            answer = await self._connections.ask_directly(node, "/version")
+            return str(answer.json()["gitVersion"]).removeprefix("v")
+        except (Unavailable, LookupError, TypeError, ValueError):
+            return None
+
     async def label(self, node: Node) -> None:
         """Put the slot's labels on the node, and on a control plane its taint, unless there are no
         workers. Labels and taints of others stay. A node that lacks nothing is not written to."""

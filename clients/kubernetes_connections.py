@@ -10,7 +10,7 @@ import ssl
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TypeVar
 
@@ -46,6 +46,12 @@ class Way:
     @property
     def server(self) -> str:
         return self.config.cluster.server
+
+    def to(self, address: str) -> "Way":
+        """The same cluster, reached at an address instead of its name."""
+        cluster = copy.copy(self.config.cluster)
+        cluster.server = str(httpx2.URL(cluster.server).copy_with(host=address))
+        return replace(self, config=self.config._replace(cluster=cluster))
 
 
 class Connections:
@@ -84,14 +90,24 @@ class Connections:
     async def probe(self, node: Node, path: str) -> None:
         """Ask for a path over a connection of its own: one that is already open proves nothing
         about the next."""
+        await self._first(node, f"GET {path}", lambda way: self._get(way, path))
+
+    async def ask_directly(self, node: Node, path: str) -> httpx2.Response:
+        """What the server at the first of the node's addresses answers, and no other, whether
+        names can be looked up or not."""
+        if not node.addresses:
+            raise Unavailable(f"no address is known for {node.named}", subject=node.named)
+        way = (await self._way(node)).to(node.addresses[0])
+        whom = f"the Kubernetes API of {node.slot.cluster} on {node.addresses[0]}"
+        with _translated(whom, f"GET {path}"):
+            return await self._get(way, path)
+
+    async def _get(self, way: Way, path: str) -> httpx2.Response:
+        """A connection of its own, and closed with its answer."""
         params = client_adapter.ConnectionParams(timeout=self._timeout, trust_env=False)
-
-        async def through(way: Way) -> None:
-            http = await _opened(way, lambda: client_adapter.AsyncClient(way.config, params))
-            async with http:
-                (await http.get(path)).raise_for_status()
-
-        await self._first(node, f"GET {path}", through)
+        http = await _opened(way, lambda: client_adapter.AsyncClient(way.config, params))
+        async with http:
+            return (await http.get(path)).raise_for_status()
 
     async def _first(
         self, node: Node, what: str, send: Callable[[Way], Awaitable[Answer]]
@@ -105,19 +121,24 @@ class Connections:
             return await send(last)
 
     async def _ways(self, node: Node) -> list[Way]:
-        """At least one. The vault is asked each time, since a control plane that is begun anew on
-        another machine has other credentials."""
-        uid = node.slot.cluster_uid
-        secret = await self._vault.open(ports.kubeconfig(uid))
-        config = _parsed(secret, node.slot.cluster)
+        """At least one."""
+        way = await self._way(node)
         if self._resolve:
-            return [Way(uid, secret, config)]
+            return [way]
         addresses: Sequence[str] = node.addresses
         if not addresses and self._addresses is not None:
             addresses = await self._addresses(node.endpoint)
         if not addresses:
             raise Unavailable(f"no address is known for {node.endpoint}", subject=node.endpoint)
-        return [Way(uid, secret, _moved(config, address)) for address in addresses]
+        return [way.to(address) for address in addresses]
+
+    async def _way(self, node: Node) -> Way:
+        """To the endpoint's name. The vault is asked each time, since a control plane that is begun
+        anew on another machine has other credentials."""
+        uid = node.slot.cluster_uid
+        secret = await self._vault.open(ports.kubeconfig(uid))
+        config = _parsed(secret, node.slot.cluster)
+        return Way(uid, secret, config)
 
 
 @dataclass
@@ -198,13 +219,6 @@ def _parsed(secret: bytes, cluster: str) -> SingleConfig:
     if config is None or config.user is None:
         raise Failed(f"the kubeconfig of {cluster} names no user")
     return config
-
-
-def _moved(config: SingleConfig, address: str) -> SingleConfig:
-    """The same cluster, reached at an address instead of its name."""
-    cluster = copy.copy(config.cluster)
-    cluster.server = str(httpx2.URL(cluster.server).copy_with(host=address))
-    return config._replace(cluster=cluster)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Protocol
 from domain.cluster import ClusterPlan
 from domain.frozen import Frozen
 from domain.machine import Machine, Search, Slot
+from domain.releases import Release
 
 
 class Endpoint(Frozen):
@@ -59,6 +60,33 @@ class Draining(Frozen):
     @property
     def named(self) -> str:
         return self.node.named
+
+
+class Upgrading(Frozen):
+    """A node that is to run another release, and a control plane that works."""
+
+    machine: Machine
+    release: Release
+    through: Machine
+    endpoint: str
+    lead: bool = False
+    """Whether this is the first control plane, which takes the cluster's own configuration along."""
+
+    @property
+    def named(self) -> str:
+        return self.machine.named
+
+
+class Snapshot(Frozen):
+    """A copy of a cluster's etcd and of its certificates, and the control plane it is taken from."""
+
+    machine: Machine
+    name: str
+    """Under which it is kept; the operation's id is part of it."""
+
+    @property
+    def named(self) -> str:
+        return self.machine.named
 
 
 class Kubelet(Frozen):
@@ -149,6 +177,23 @@ class Nodes(Protocol):
     async def reset(self, machine: Machine) -> None:
         """Undo what made the host a node, as far as it can be reached."""
 
+    async def foresee(self, upgrading: Upgrading) -> str:
+        """What kubeadm itself says of the upgrade, kept as evidence: a short text for the journal.
+        It may install the release's kubeadm, and changes nothing else. What kubeadm refuses is
+        Failed."""
+
+    async def back_up(self, snapshot: Snapshot) -> str:
+        """Take a copy of etcd and of the certificates, and keep it sealed. Says where it is kept.
+        Asking again replaces it."""
+
+    async def upgrade(self, upgrading: Upgrading) -> None:
+        """Install the release's kubeadm and let it upgrade the node: `apply` on the lead, `node` on
+        every other. Asking again waits for the run under way, or finds it done."""
+
+    async def renew_kubelet(self, upgrading: Upgrading) -> None:
+        """Install the release's kubelet and kubectl, and restart the kubelet. Asking again finds
+        it done."""
+
 
 class ClusterApi(Protocol):
     """The Kubernetes API of a cluster that we built."""
@@ -161,6 +206,10 @@ class ClusterApi(Protocol):
 
     async def node_ready(self, node: Node) -> str | None:
         """The kubelet's version once the node is Ready, None while it is not."""
+
+    async def api_version(self, node: Node) -> str | None:
+        """The version, without a v, of the API server at the first of the node's addresses; None
+        while it does not answer."""
 
     async def label(self, node: Node) -> None:
         """Put the slot's labels on the node, and the taints its role has."""
