@@ -70,7 +70,7 @@ class Upgrading(Frozen):
     through: Machine
     endpoint: str
     lead: bool = False
-    """Whether this is the first control plane, which takes the cluster's own configuration along."""
+    """Whether this is the first control plane, which takes the cluster's configuration along."""
 
     @property
     def named(self) -> str:
@@ -78,7 +78,7 @@ class Upgrading(Frozen):
 
 
 class Snapshot(Frozen):
-    """A copy of a cluster's etcd and of its certificates, and the control plane it is taken from."""
+    """A copy of a cluster's etcd and its certificates, and the control plane it is taken from."""
 
     machine: Machine
     name: str

@@ -55,7 +55,8 @@ class Node(Record):
     role: Role
     address: str
     version: str
-    """The kubelet's, without a v."""
+    """The kubelet's that runs, without a v."""
+    series: str = "jammy"
     created: float
     joined: float
     labels: dict[str, str] = Field(default_factory=dict)
@@ -81,6 +82,7 @@ class Cluster(Record):
     """The name the API is reached under, without the port."""
     port: int
     version: str
+    """Which its configuration names. Upgrades change it with the first control plane."""
     created: float
     pod_subnet: str
     service_subnet: str
@@ -93,6 +95,8 @@ class Cluster(Record):
     """By node name."""
     servers: dict[str, Pair] = Field(default_factory=dict)
     """The serving certificate of each control-plane host, by address."""
+    apis: dict[str, str] = Field(default_factory=dict)
+    """The version of the control plane that runs on each of these hosts, by address."""
     network_since: float | None = None
 
     @property
@@ -111,6 +115,7 @@ class Founding(Frozen):
     version: str
     name: str
     address: str
+    series: str = "jammy"
     alternatives: tuple[str, ...] = ()
     pod_subnet: str = "10.244.0.0/16"
     service_subnet: str = "10.96.0.0/12"
@@ -122,4 +127,5 @@ class Joiner(Frozen):
     name: str
     address: str
     version: str
+    series: str = "jammy"
     taints: tuple[Taint, ...] = ()

@@ -153,7 +153,12 @@ class SimulatedClusters:
         )
         self._clusters[cluster.uid] = cluster
         self._nodes[cluster.uid], self._things[cluster.uid] = {}, {}
-        joiner = Joiner(name=founding.name, address=founding.address, version=founding.version)
+        joiner = Joiner(
+            name=founding.name,
+            address=founding.address,
+            version=founding.version,
+            series=founding.series,
+        )
         self._add_member(cluster, joiner, learner=False, alternatives=founding.alternatives)
         self._add_node(cluster, joiner, Role.CONTROL_PLANE)
         return cluster
@@ -211,6 +216,32 @@ class SimulatedClusters:
         cluster.members[name].healthy = healthy
         self._keep(cluster)
 
+    def configure(self, uid: str, version: str) -> None:
+        """Let the cluster's configuration name another version: whoever joins or is upgraded from
+        here on takes it from there."""
+        cluster = self._clusters[uid]
+        cluster.version = version
+        self._keep(cluster)
+
+    async def replace_control_plane(self, uid: str, address: str, version: str) -> None:
+        """Stop the control plane on a host and start another version of it. Who was connected to
+        its API server is cut off."""
+        cluster = self._clusters[uid]
+        if self._servers is not None:
+            await self._servers.stop(address)
+        cluster.apis[address] = version
+        self._keep(cluster)
+        if self._servers is not None and address in self._running:
+            await self._servers.serve(uid, address)
+
+    def kubelet_started(self, uid: str, name: str, version: str) -> None:
+        """A node's kubelet is up, perhaps as another version, and has said so. Where the Node is
+        gone it does not register again."""
+        node = self.node(uid, name)
+        if node is not None and node.version != version:
+            node.version = version
+            self.keep_node(node)
+
     async def wipe_host(self, address: str) -> None:
         """Nothing of a cluster is left on the host: reset or released. Its member and its node
         stay in the books until somebody takes them out; the last server's end is the cluster's."""
@@ -218,6 +249,7 @@ class SimulatedClusters:
         for cluster in list(self._clusters.values()):
             if cluster.servers.pop(address, None) is None:
                 continue
+            cluster.apis.pop(address, None)
             if cluster.servers:
                 self._keep(cluster)
             else:
@@ -281,6 +313,7 @@ class SimulatedClusters:
         )
         pair = authority.server(cluster.authority, "kube-apiserver", names)
         cluster.servers[joiner.address] = pair
+        cluster.apis[joiner.address] = cluster.version
         cluster.members[joiner.name] = Member(
             id=secrets.randbits(63), name=joiner.name, address=joiner.address, learner=learner
         )
@@ -306,6 +339,7 @@ class SimulatedClusters:
                 role=role,
                 address=joiner.address,
                 version=joiner.version,
+                series=joiner.series,
                 created=known.created if known else now,
                 joined=now,
                 labels=labels,

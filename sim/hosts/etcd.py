@@ -3,15 +3,25 @@
 import hashlib
 import json
 
+from sim.clusters import SimulatedClusters
 from sim.clusters.cluster import Cluster
 from sim.hosts.disk import ROOT
 from sim.hosts.host import Kind
 from sim.hosts.shell import Call, Command
 
+_DATA = "/var/lib/etcd/"
+
 
 def container(cluster: Cluster, address: str) -> str:
     """The id of the container that etcd runs in on that host."""
     return hashlib.sha256(f"etcd {cluster.uid} {address}".encode()).hexdigest()[:13]
+
+
+def snapshot(clusters: SimulatedClusters, cluster: Cluster) -> bytes:
+    """What a snapshot of the cluster's etcd holds: everything the API would show."""
+    nodes = [node.model_dump(mode="json") for node in clusters.nodes(cluster.uid)]
+    state = {"objects": clusters.objects(cluster.uid), "nodes": nodes}
+    return json.dumps(state, sort_keys=True).encode()
 
 
 def _local(call: Call) -> Cluster | None:
@@ -62,6 +72,8 @@ async def _etcdctl(call: Call) -> int:
             return 0
         case ["member", "remove", identity]:
             return await _remove(call, cluster, identity)
+        case ["snapshot", "save", path]:
+            return await _save(call, cluster, path)
         case ["endpoint", "health"]:
             await call.say("https://127.0.0.1:2379 is healthy: successfully committed proposal")
             return 0
@@ -106,6 +118,16 @@ async def _remove(call: Call, cluster: Cluster, identity: str) -> int:
         return 1
     clusters.remove_member(cluster.uid, member.name)
     await call.say(f"Member {identity} removed from cluster {cluster.uid[:16]}")
+    return 0
+
+
+async def _save(call: Call, cluster: Cluster, path: str) -> int:
+    """Write a snapshot. Of the host's files etcd's container sees its own directory alone."""
+    if not path.startswith(_DATA):
+        await call.complain(f"Error: could not open {path}.part: no such file or directory")
+        return 1
+    call.disk.write(path, snapshot(call.host.shared.clusters, cluster), mode=0o600)
+    await call.say(f"Snapshot saved at {path}")
     return 0
 
 

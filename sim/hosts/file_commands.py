@@ -1,8 +1,10 @@
 """The commands of a simulated host that are about files, as a table."""
 
 import hashlib
+import io
 import posixpath
 import re
+import tarfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -250,6 +252,41 @@ async def _sed(call: Call) -> int:
     return 0
 
 
+async def _tar(call: Call) -> int:
+    """Only `tar -cf archive` with names, and with -C for where the names after it are found."""
+    if call.words[1:2] != ["-cf"]:
+        await call.complain("tar: You must specify one of the '-Acdtrux' options")
+        return 2
+    _, _, target, *words = call.words
+    held, here = io.BytesIO(), call.path("")
+    with tarfile.open(fileobj=held, mode="w") as archive:
+        while words:
+            if words[0] == "-C":
+                here, words = call.path(words[1]), words[2:]
+                continue
+            _archive(call, archive, here, words.pop(0))
+    call.disk.write(call.path(target), held.getvalue(), call.user)
+    return 0
+
+
+def _archive(call: Call, archive: tarfile.TarFile, here: str, name: str) -> None:
+    """Put a file or a tree into an archive, under its name from `here`."""
+    top = posixpath.join(here, name)
+    call.disk.stat(top, call.user)
+    for path in call.disk.paths():
+        if path != top and not path.startswith(f"{top}/"):
+            continue
+        file = call.disk.stat(path, call.user)
+        entry = tarfile.TarInfo(posixpath.relpath(path, here))
+        entry.mode, entry.mtime, entry.uname = file.mode, int(file.modified), file.owner
+        if file.directory:
+            entry.type = tarfile.DIRTYPE
+            archive.addfile(entry)
+        else:
+            entry.size = len(file.text)
+            archive.addfile(entry, io.BytesIO(file.content))
+
+
 async def _each(call: Call, paths: list[str], part: Callable[[bytes], bytes]) -> int:
     """Write a part of each file, or of the input if none is named."""
     status = 0
@@ -282,4 +319,5 @@ COMMANDS: dict[str, Command] = {
     "sed": _sed,
     "chmod": _chmod,
     "chown": _chown,
+    "tar": _tar,
 }

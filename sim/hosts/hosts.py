@@ -9,6 +9,8 @@ from uuid import uuid4
 import asyncssh
 
 from domain.machine import Role
+from domain.releases import Version
+from domain.upgrades import tolerates
 from sim.clusters import SimulatedClusters
 from sim.faults import Faults
 from sim.hosts import cloud_init, commands, etcd, file_commands, kubeadm, services
@@ -153,6 +155,7 @@ class SimulatedHosts:
             "violations": [
                 *(text for host in self._hosts.values() for text in host.state.violations),
                 *self._strangers(),
+                *self._skewed(),
             ],
         }
 
@@ -176,6 +179,22 @@ class SimulatedHosts:
                 found.append(f"{cluster.endpoint}: members {members}, nodes {nodes}, hosts {hosts}")
         return found
 
+    def _skewed(self) -> list[str]:
+        """What the version skew policy forbids: a kubelet newer than an API server it may meet, and
+        API servers more than a minor version apart."""
+        found = []
+        clusters = self._shared.clusters
+        for cluster in clusters.all():
+            apis = sorted(map(Version.parse, cluster.apis.values()))
+            if apis and apis[-1].minor > apis[0].minor + 1:
+                found.append(f"{cluster.endpoint}: API servers {apis[0]} and {apis[-1]}")
+            found += [
+                f"{cluster.endpoint}: kubelet {node.version} on {node.name}, API {apis[0]}"
+                for node in clusters.nodes(cluster.uid)
+                if apis and not tolerates(Version.parse(node.version), apis[0])
+            ]
+        return found
+
     def _add(self, host: Host) -> None:
         self._hosts[host.id] = host
         self._servers[host.id] = Sshd(host, COMMANDS, self._port)
@@ -190,6 +209,7 @@ class SimulatedHosts:
         if state.kubeadm.kind in NODES:
             node = state.kubeadm
             await self._shared.clusters.host_started(host.address, node.cluster, node.name)
+            services.kubelet_up(host)
         for name, unit in list(state.units.items()):
             host.begin_unit(name, unit)
         await self._servers[host.id].open()

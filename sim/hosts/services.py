@@ -1,5 +1,6 @@
 """What a simulated host's system manager, package manager and first boot answer to."""
 
+import asyncio
 import fnmatch
 import json
 import re
@@ -23,17 +24,29 @@ _UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]+")
 def install(host: Host, packages: list[str]) -> None:
     """Install packages, each perhaps with `=` and a version, which may end in a star."""
     for package in packages:
-        name, _, version = package.partition("=")
-        if version.endswith("*"):
-            version = version.rstrip("*").rstrip("-") + "-1.1"
-        host.state.packages[name] = version or (NEWEST if name in _KUBERNETES else "1.0")
+        host.state.packages[package.partition("=")[0]] = _chosen(package)
     host.keep()
+
+
+def _chosen(package: str) -> str:
+    """The version of a package that apt takes."""
+    name, _, version = package.partition("=")
+    if version.endswith("*"):
+        version = version.rstrip("*").rstrip("-") + "-1.1"
+    return version or (NEWEST if name in _KUBERNETES else "1.0")
 
 
 def kubernetes_version(host: Host, package: str) -> str | None:
     """The version of a Kubernetes package, without a v; None if it is not installed."""
     version = host.state.packages.get(package)
     return version.partition("-")[0] if version else None
+
+
+def kubelet_up(host: Host) -> None:
+    """A node's kubelet starts, as the version that is installed now."""
+    state, version = host.state.kubeadm, kubernetes_version(host, "kubelet")
+    if state.kind in NODES and version:
+        host.shared.clusters.kubelet_started(state.cluster, state.name, version)
 
 
 def active_state(host: Host, unit: str) -> str:
@@ -75,6 +88,8 @@ async def _systemctl(call: Call) -> int:
         case "stop":
             for pattern in units:
                 await _stop(call.host, pattern.removesuffix(".service"))
+        case "start" | "restart" if "kubelet" in [unit.removesuffix(".service") for unit in units]:
+            kubelet_up(call.host)
         case "is-system-running":
             await call.say("running" if call.host.state.settled else "starting")
             return int(not call.host.state.settled)
@@ -163,7 +178,18 @@ async def _apt_get(call: Call) -> int:
         at = words.index("-o")
         del words[at : at + 2]
     verb, *packages = [word for word in words if not word.startswith("-")] or [""]
+    if (fault := call.host.shared.faults.meet(f"apt-get {call.host.id} {verb}")) is not None:
+        if fault.how in (How.REFUSE, How.FAIL):
+            await call.complain(fault.message)
+            return fault.status if fault.status < 256 else 100
+        await _befall(call, fault)
     if verb == "install":
+        if "--allow-change-held-packages" not in words and _held(call.host, packages):
+            await call.complain(
+                "E: Held packages were changed and -y was used without "
+                "--allow-change-held-packages."
+            )
+            return 100
         install(call.host, packages)
         for package in packages:
             await call.say(f"Setting up {package.partition('=')[0]} ...")
@@ -175,6 +201,31 @@ async def _apt_get(call: Call) -> int:
         await call.complain(f"E: Invalid operation {verb}")
         return 100
     return 0
+
+
+async def _befall(call: Call, fault: Fault) -> None:
+    """What comes over a package manager at work, short of a refusal."""
+    match fault.how:
+        case How.SLOW:
+            await call.host.shared.clock.sleep(fault.seconds)
+        case How.HANG:
+            await asyncio.Event().wait()
+        case How.DROP | How.HALF:
+            call.host.drop_connections()
+        case How.REBOOT:
+            call.host.shared.reboot(call.host.id)
+            await asyncio.Event().wait()
+
+
+def _held(host: Host, packages: list[str]) -> list[str]:
+    """Those that are held at another version."""
+    state = host.state
+    named = {package.partition("=")[0]: _chosen(package) for package in packages}
+    return [
+        name
+        for name, version in named.items()
+        if name in state.held and version != state.packages.get(name)
+    ]
 
 
 def _waits_for_lock(call: Call) -> bool:

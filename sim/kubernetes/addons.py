@@ -6,6 +6,7 @@ from sim.kubernetes.kinds import CONFIGMAPS, DAEMONSETS, DEPLOYMENTS
 from sim.kubernetes.objects import Objects, Options
 
 _SYSTEM = "kube-system"
+_MERGE = "application/merge-patch+json"
 _EVERYWHERE = [{"operator": "Exists"}]
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
@@ -16,6 +17,17 @@ def install(cluster: Cluster, objects: Objects) -> None:
     objects.create(DAEMONSETS, _SYSTEM, _proxy(cluster), options)
     objects.create(DEPLOYMENTS, _SYSTEM, _dns(), options)
     objects.create(CONFIGMAPS, _SYSTEM, _configuration(cluster), options)
+
+
+def renew(cluster: Cluster, objects: Objects) -> None:
+    """Let them follow the version that the cluster is configured for. Those that somebody has
+    taken away stay away."""
+    options = Options(manager="kubeadm")
+    for kind, body in ((CONFIGMAPS, _configuration(cluster)), (DAEMONSETS, _proxy(cluster))):
+        name = body["metadata"]["name"]
+        if objects.find(kind, _SYSTEM, name) is not None:
+            changed = {part: body[part] for part in ("data", "spec") if part in body}
+            objects.patch(kind, _SYSTEM, name, _MERGE, changed, options)
 
 
 def _proxy(cluster: Cluster) -> Body:

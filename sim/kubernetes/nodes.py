@@ -3,7 +3,6 @@
 import zlib
 from datetime import UTC, datetime
 
-from domain.releases import CATALOGUE
 from sim.clusters.cluster import Cluster, Node, Taint
 from sim.kubernetes.errors import Body
 
@@ -16,7 +15,6 @@ _LIFECYCLE = frozenset({UNSCHEDULABLE, NOT_READY, UNREACHABLE})
 
 _IMAGES = {"jammy": "Ubuntu 22.04.5 LTS", "noble": "Ubuntu 24.04.2 LTS"}
 _KERNELS = {"jammy": "5.15.0-130-generic", "noble": "6.8.0-59-generic"}
-_SERIES = {release.version: release.series for release in CATALOGUE.releases}
 
 
 def moment(seconds: float) -> str:
@@ -73,7 +71,6 @@ def taken(node: Node, body: Body) -> Node:
 
 def _status(node: Node, cluster: Cluster, *, ready: bool, runs: bool) -> Body:
     capacity = {"cpu": "16", "memory": "65536000Ki", "ephemeral-storage": "479Gi", "pods": "110"}
-    series = _SERIES.get(node.version, "jammy")
     return {
         "addresses": [
             {"type": "InternalIP", "address": node.address},
@@ -88,12 +85,12 @@ def _status(node: Node, cluster: Cluster, *, ready: bool, runs: bool) -> Body:
             "architecture": node.labels.get("kubernetes.io/arch", "amd64"),
             "bootID": node.uid,
             "containerRuntimeVersion": "containerd://1.7.24",
-            "kernelVersion": _KERNELS[series],
+            "kernelVersion": _KERNELS.get(node.series, _KERNELS["jammy"]),
             "kubeProxyVersion": f"v{node.version}",
             "kubeletVersion": f"v{node.version}",
             "machineID": node.uid.replace("-", ""),
             "operatingSystem": "linux",
-            "osImage": _IMAGES[series],
+            "osImage": _IMAGES.get(node.series, _IMAGES["jammy"]),
             "systemUUID": node.uid,
         },
     }

@@ -97,6 +97,7 @@ class Pods:
         for node in self._shelves.nodes():
             if node.role is not Role.CONTROL_PLANE:
                 continue
+            version = self._shelves.control_plane_version(node)
             owner = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid}
             for component in CONTROL_PLANE_PODS:
                 name = f"{component}-{node.name}"
@@ -110,7 +111,7 @@ class Pods:
                     },
                     "ownerReferences": [owner | {"controller": True}],
                 }
-                containers = [{"name": component, "image": f"{component}:v{node.version}"}]
+                containers = [{"name": component, "image": f"{component}:v{version}"}]
                 spec = {"hostNetwork": True, "containers": containers}
                 pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
                 yield self._derived(pod, node, "", f"{node.uid}/{component}")

@@ -53,6 +53,7 @@ class SimulatedApiServers:
         self._clusters, self._clock, self._faults = clusters, clock, faults
         self._servers: dict[str, _Server] = {}
         self._requests: dict[str, Requests] = {}
+        self._configured: dict[str, str] = {}
         self._changing = asyncio.Lock()
 
     async def serve(self, cluster_uid: str, address: str) -> None:
@@ -64,7 +65,7 @@ class SimulatedApiServers:
             requests = self._requests_of(cluster)
 
             async def answer(request: web.BaseRequest) -> web.StreamResponse:
-                return await self._answer(request, cluster_uid, requests)
+                return await self._answer(request, cluster_uid, address, requests)
 
             protocol = web.Server(answer, handler_cancellation=True, access_log=None)
             context = await asyncio.to_thread(
@@ -99,7 +100,7 @@ class SimulatedApiServers:
         return self._requests[uid]
 
     async def _answer(
-        self, request: web.BaseRequest, uid: str, requests: Requests
+        self, request: web.BaseRequest, uid: str, address: str, requests: Requests
     ) -> web.StreamResponse:
         cluster = self._clusters.get(uid)
         name = cluster.endpoint.split(".")[0] if cluster else uid
@@ -108,7 +109,7 @@ class SimulatedApiServers:
             if fault is not None:
                 await self._befall(fault)
             if fault is None or fault.how is not How.DROP:
-                response = await self._respond(request, uid, requests)
+                response = await self._respond(request, uid, address, requests)
             else:
                 response = web.Response()
         except StatusError as error:
@@ -130,7 +131,7 @@ class SimulatedApiServers:
                 )
 
     async def _respond(
-        self, request: web.BaseRequest, uid: str, requests: Requests
+        self, request: web.BaseRequest, uid: str, address: str, requests: Requests
     ) -> web.StreamResponse:
         await request.read()  # from here on nothing is waited for, so the cluster stays what it is
         if (cluster := self._clusters.get(uid)) is None:
@@ -139,7 +140,7 @@ class SimulatedApiServers:
         if request.path.rstrip("/") in _PROBES:
             return _probed(request, alive=alive)
         if request.path == "/version":
-            return reply(_version(cluster))
+            return reply(_version(cluster.apis.get(address, cluster.version)))
         user = _user(request)
         if user is ANONYMOUS and "Authorization" in request.headers:
             raise errors.unauthorised()
@@ -150,6 +151,9 @@ class SimulatedApiServers:
         target = Target.of(request.path)
         if not alive:
             raise errors.no_quorum()
+        if self._configured.get(uid) != cluster.version:
+            self._configured[uid] = cluster.version
+            addons.renew(cluster, requests.objects)
         return await requests.answer(request, target, user)
 
 
@@ -196,12 +200,12 @@ def _probed(request: web.BaseRequest, *, alive: bool) -> web.Response:
     return web.Response(text=f"[+]ping ok\n{etcd}\n{passed}\n", status=200 if alive else 500)
 
 
-def _version(cluster: Cluster) -> Body:
-    major, minor, _ = cluster.version.split(".")
+def _version(version: str) -> Body:
+    major, minor, _ = version.split(".")
     return {
         "major": major,
         "minor": minor,
-        "gitVersion": f"v{cluster.version}",
+        "gitVersion": f"v{version}",
         "gitCommit": "0" * 40,
         "gitTreeState": "clean",
         "buildDate": "2025-01-01T00:00:00Z",

@@ -33,6 +33,10 @@ class Shelves:
     def nodes(self) -> list[Node]:
         return self.clusters.nodes(self.uid)
 
+    def control_plane_version(self, node: Node) -> str:
+        """Which version of the control plane runs on a node's host."""
+        return self.cluster.apis.get(node.address, self.cluster.version)
+
     def find(self, kind: Kind, namespace: str, name: str) -> Body | None:
         return self.clusters.objects(self.uid).get(_key(kind, namespace, name))
 

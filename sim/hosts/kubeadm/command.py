@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from sim.clusters.clusters import new_token
 from sim.faults import How
 from sim.hosts.host import Kind
+from sim.hosts.kubeadm.config import Wanted
 from sim.hosts.kubeadm.init import INIT, check
 from sim.hosts.kubeadm.join import JOIN
 from sim.hosts.kubeadm.runs import (
@@ -23,10 +24,14 @@ from sim.hosts.kubeadm.runs import (
     reachable,
     run,
 )
+from sim.hosts.kubeadm.upgrade import APPLY, NODE, plan
 from sim.hosts.services import kubernetes_version
 from sim.hosts.shell import Call, Command
 
 Flags = dict[str, str]
+
+ARGUMENT = "argument"
+"""Among the flags, the word that follows the verb."""
 
 _VALUED = ("config", "ttl", "description", "certificate-key", "token", "node-name", "output")
 _BARE = (
@@ -40,6 +45,7 @@ _BARE = (
     "cri-socket=",
     "control-plane",
     "v=",
+    "yes",
 )
 _LEFT_BEHIND = ("/etc/kubernetes", "/var/lib/etcd", "/var/lib/kubelet")
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(h|m|s)")
@@ -153,6 +159,34 @@ async def _token_create(call: Call, flags: Flags) -> int:
     return 0
 
 
+async def _upgrade_plan(call: Call, flags: Flags) -> int:
+    version = flags.get(ARGUMENT) or kubernetes_version(call.host, "kubeadm") or ""
+    planned = plan(call, version.removeprefix("v"))
+    if "json" not in (flags.get("--output"), flags.get("-o")):
+        planned = "You can now apply the upgrade by executing the following command:"
+    await call.say(planned)
+    return 0
+
+
+async def _upgrade_apply(call: Call, flags: Flags) -> int:
+    if not flags.get(ARGUMENT):
+        raise KubeadmError("missing one or more required arguments. Required arguments: [version]")
+    if flags.keys().isdisjoint({"-y", "--yes", "-f", "--force"}) and (
+        b"y" not in (await call.stdin()).lower()
+    ):
+        raise KubeadmError("won't proceed; the user didn't answer (Y|y) in order to continue")
+    return await run(call, APPLY, _own(call, flags[ARGUMENT].removeprefix("v")), flags)
+
+
+async def _upgrade_node(call: Call, flags: Flags) -> int:
+    return await run(call, NODE, _own(call), flags)
+
+
+def _own(call: Call, version: str = "") -> Wanted:
+    """A node that is there already, and what it is to become."""
+    return Wanted(node_name=call.host.state.kubeadm.name or call.host.name, version=version)
+
+
 async def _version(call: Call, flags: Flags) -> int:
     version = f"v{kubernetes_version(call.host, 'kubeadm')}"
     match flags.get("--output", flags.get("-o", "")):
@@ -172,9 +206,12 @@ VERBS: dict[str, Callable[[Call, Flags], Awaitable[int]]] = {
     "init phase preflight": _preflight,
     "init phase upload-certs": _upload_certs,
     "token create": _token_create,
+    "upgrade apply": _upgrade_apply,
+    "upgrade node": _upgrade_node,
+    "upgrade plan": _upgrade_plan,
     "version": _version,
 }
-RUNS = frozenset({"init", "join", "reset"})
+RUNS = frozenset({"init", "join", "reset", APPLY.name, NODE.name})
 """The verbs that change the host. They ask for their faults themselves, once they are recorded."""
 
 
@@ -184,7 +221,7 @@ async def kubeadm(call: Call) -> int:
         return 127
     names = [f"{name}=" for name in _VALUED]
     try:
-        given, words = getopt.gnu_getopt(call.words[1:], "fo:v:", [*names, *_BARE])
+        given, words = getopt.gnu_getopt(call.words[1:], "fo:v:y", [*names, *_BARE])
     except getopt.GetoptError as error:
         await call.complain(f"unknown flag: {error}")
         return 1
@@ -198,7 +235,8 @@ async def kubeadm(call: Call) -> int:
     try:
         if verb not in RUNS:
             await _may_go_on(call, verb)
-        return await VERBS[verb](call, dict(given))
+        argument = words[len(verb.split()) :][:1]
+        return await VERBS[verb](call, dict(given) | {ARGUMENT: "".join(argument)})
     except KubeadmError as error:
         await complain(call, error)
         return error.code

@@ -1,6 +1,9 @@
 """`kubeadm init`: a host becomes the first control-plane node of a cluster."""
 
+import posixpath
 from uuid import uuid4
+
+import yaml
 
 from domain.releases import Version
 from sim.clusters.authority import kubeconfig
@@ -61,6 +64,7 @@ async def _certs(work: Work) -> None:
             version=wanted.version or work.version,
             name=wanted.node_name,
             address=wanted.advertise or host.address,
+            series=host.state.machine.series,
             alternatives=wanted.alternatives,
             pod_subnet=wanted.pod_subnet,
             service_subnet=wanted.service_subnet,
@@ -120,8 +124,30 @@ def write_manifests(work: Work) -> None:
     disk = work.host.disk
     disk.make_directories("/etc/kubernetes/manifests")
     disk.make_directories("/var/lib/etcd/member", mode=0o700)
+    for path, text in manifests(work.cluster.version).items():
+        disk.write(path, text, mode=0o600)
+
+
+def manifests(version: str) -> dict[str, bytes]:
+    """The static pods of that version's control plane, by path."""
+    texts = {}
     for path in MANIFESTS:
-        disk.write(path, b"apiVersion: v1\nkind: Pod\n", mode=0o600)
+        name = posixpath.basename(path).removesuffix(".yaml")
+        tag = etcd_tag(version) if name == "etcd" else f"v{version}"
+        image = f"registry.k8s.io/{name}:{tag}"
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "kube-system"},
+            "spec": {"containers": [{"name": name, "image": image}], "hostNetwork": True},
+        }
+        texts[path] = yaml.safe_dump(pod).encode()
+    return texts
+
+
+def etcd_tag(version: str) -> str:
+    """etcd has versions of its own, one for each minor version of Kubernetes."""
+    return f"3.5.{Version.parse(version).minor - 14}-0"
 
 
 def _last_words(work: Work) -> list[str]:

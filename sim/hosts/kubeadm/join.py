@@ -147,6 +147,7 @@ def _joiner(work: Work) -> Joiner:
         name=work.wanted.node_name,
         address=work.host.address,
         version=kubernetes_version(work.host, "kubelet") or work.version,
+        series=work.host.state.machine.series,
         taints=work.wanted.taints,
     )
 

@@ -308,7 +308,7 @@ async def test_a_join_goes_where_the_name_leads() -> None:
 
 async def test_a_kubelet_may_not_be_newer_than_its_cluster(desk: Desk) -> None:
     first, worker = await desk.found(), await desk.site.install("w-1", Role.WORKER)
-    await desk.do(worker, "apt-get install -y kubelet=1.32.1-1.1")
+    await desk.do(worker, "apt-get install -y --allow-change-held-packages kubelet=1.32.1-1.1")
     await desk.invite(worker, first)
     status, said = await desk.join(worker)
     assert status == 2
