@@ -27,6 +27,7 @@ STATE = ".windlass"
 BELOW_STATE = {
     "database": "sqlite+aiosqlite:///{}/windlass.db",
     "key_file": "{}/seal.key",
+    "backups": "{}/backups",
     "maas.api_key_file": "{}/maas.key",
 }
 """What lies below `state`, wherever that is, unless somebody says where it is."""
@@ -55,6 +56,9 @@ class Kaas(Part):
     api_port: int = Field(6443, description="where API servers listen")
     ssh_port: int = Field(2222, description="where the SSH servers of deployed machines listen")
     workers_at_once: int = Field(8, description="workers of one cluster that are built at once")
+    backups_kept: int = Field(
+        5, ge=1, description="copies of one cluster that are kept; the oldest go"
+    )
     drain_seconds: float = Field(
         600.0, description="how long pods may take to leave a node that is taken away"
     )
@@ -147,6 +151,10 @@ class Settings(BaseSettings):
     key_file: Path = Field(
         Path(BELOW_STATE["key_file"].format(STATE)),
         description="what secrets are sealed with; below `state` unless it is set",
+    )
+    backups: Path = Field(
+        Path(BELOW_STATE["backups"].format(STATE)),
+        description="where copies of clusters are kept, sealed; below `state` unless it is set",
     )
     grpc_address: str = Field("127.0.0.1:9020", description="where the gRPC API listens")
     http_address: str = Field("127.0.0.1:8282", description="where the HTTP door listens")

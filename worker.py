@@ -39,6 +39,7 @@ from clients.maas import Maas, MaasEndpoints, MaasMachines
 from clients.ssh import SshNodes
 from domain.errors import DomainError, Invalid, Unavailable
 from settings import MissingKeyError, Settings, read, start_log
+from store.backups import SealedBackups
 from store.clusters import Clusters
 from store.engine import Database
 from store.journal import Journal
@@ -73,7 +74,8 @@ class Crew:
 
     def __init__(self, settings: Settings, database: Database) -> None:
         self._settings = settings
-        self.vault = Secrets(database, Seal.from_file(settings.key_file))
+        self._seal = Seal.from_file(settings.key_file)
+        self.vault = Secrets(database, self._seal)
         self.operations = Operations(database)
         self.clusters = Clusters(database, self.vault)
         self.stocks = Stocks(database)
@@ -111,7 +113,8 @@ class Crew:
 
     def _kubeadm(self) -> Kubeadm:
         kaas = self._settings.kaas
-        nodes = SshNodes(self.vault, port=kaas.ssh_port, api_port=kaas.api_port)
+        backups = SealedBackups(self._settings.backups, self._seal, most=kaas.backups_kept)
+        nodes = SshNodes(self.vault, backups, port=kaas.ssh_port, api_port=kaas.api_port)
         return Kubeadm(self._kept(nodes))
 
     def _kubernetes(self) -> Kubernetes:

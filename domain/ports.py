@@ -3,6 +3,7 @@
 Common to all: `Unavailable` is worth another try, every other DomainError is final, and an undo
 that finds nothing to undo has succeeded."""
 
+from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Protocol
 
@@ -239,6 +240,15 @@ class Vault(Protocol):
 
     async def open(self, reference: str) -> bytes:
         """The secret. NotFound if there is none."""
+
+
+class Backups(Protocol):
+    """Where copies of clusters are kept. Nobody but who has our key can read them."""
+
+    async def keep(self, snapshot: Snapshot, pieces: AsyncIterator[bytes]) -> str:
+        """Seal the pieces as they come, and say where they lie. One of the same name is replaced,
+        and the oldest of the cluster go when there are too many. If the pieces end in an error,
+        nothing is kept and nothing goes."""
 
 
 def ssh_key(cluster_uid: str) -> str:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from domain.errors import Failed, Unavailable
 
@@ -17,6 +19,7 @@ class Seal:
     so a row copied to another place is worthless."""
 
     def __init__(self, key: bytes, name: str = "file-1") -> None:
+        self._key = key
         self._cipher = AESGCM(key)
         self.name = name
 
@@ -47,6 +50,11 @@ class Seal:
                 reason="WRONG_KEY",
                 do="start with the key file the secret was sealed with",
             ) from error
+
+    def derived(self, salt: bytes, purpose: str) -> AESGCM:
+        """A cipher with a key of its own, made of ours: what it seals may count its nonces."""
+        key = HKDF(SHA256(), KEY_BYTES, salt, purpose.encode()).derive(self._key)
+        return AESGCM(key)
 
 
 def _made(path: Path) -> bytes:

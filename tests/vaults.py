@@ -1,6 +1,9 @@
-"""A vault for tests that need one and no database."""
+"""A vault and a place for backups, for tests that need them and no database."""
+
+from collections.abc import AsyncIterator
 
 from domain.errors import NotFound
+from domain.ports import Snapshot
 
 
 class MemoryVault:
@@ -19,3 +22,14 @@ class MemoryVault:
         if reference not in self.secrets:
             raise NotFound(f"nothing lies at {reference}")
         return self.secrets[reference]
+
+
+class MemoryBackups:
+    """`domain.ports.Backups`, unsealed."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+
+    async def keep(self, snapshot: Snapshot, pieces: AsyncIterator[bytes]) -> str:
+        self.kept[snapshot.name] = b"".join([piece async for piece in pieces])
+        return snapshot.name

@@ -8,7 +8,7 @@ import ipaddress
 import secrets
 import shlex
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -27,6 +27,8 @@ _KEEPALIVE_SECONDS = 15
 _KEEPALIVES = 3
 _IDLE_SECONDS = 10.0
 _OUTPUT_BYTES = 256 * 1024
+_PIECE_BYTES = 256 * 1024
+_PIECE_SECONDS = 60
 
 
 class Answer(Frozen):
@@ -104,6 +106,24 @@ class Connections:
                 raise Failed(f"{named(machine)} did not take {path}: {error}") from error
             except (asyncssh.Error, OSError, TimeoutError) as error:
                 raise self._lost(machine, connection, f"a write of {path}", error) from error
+
+    async def fetch(self, machine: Machine, path: str) -> AsyncGenerator[bytes, None]:
+        """A file's content, piece by piece, so that it need not fit into memory. What keeps it
+        from coming whole is an error, and what came before is worth nothing then."""
+        async with self._use(machine) as connection:
+            try:
+                async with asyncio.timeout(_PIECE_SECONDS):
+                    sftp = await connection.start_sftp_client()
+                    file = await sftp.open(path, "rb")
+                async with sftp, file:
+                    while piece := await _piece(file):
+                        yield piece
+            except asyncssh.SFTPNoSuchFile as error:
+                raise Unavailable(f"{named(machine)} has no {path}: {error}") from error
+            except asyncssh.SFTPError as error:
+                raise Failed(f"{named(machine)} did not give {path}: {error}") from error
+            except (asyncssh.Error, OSError, TimeoutError) as error:
+                raise self._lost(machine, connection, f"a read of {path}", error) from error
 
     async def close(self) -> None:
         """Close every connection. The next call opens one again."""
@@ -239,6 +259,12 @@ async def _run(connection: asyncssh.SSHClientConnection, command: str) -> Answer
     if status is None or status < 0:  # a signal's is -1
         return None
     return Answer(command=command, status=status, out=out, err=err)
+
+
+async def _piece(file: asyncssh.SFTPClientFile) -> bytes:
+    """What comes next in a file; nothing at its end."""
+    async with asyncio.timeout(_PIECE_SECONDS):
+        return await file.read(_PIECE_BYTES)
 
 
 async def _bounded(stream: "asyncssh.SSHReader[bytes]") -> str:

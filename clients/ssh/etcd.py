@@ -5,7 +5,7 @@ import re
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from clients.ssh.connections import Connections, named, root
+from clients.ssh.connections import Connections, line, named, root
 from domain.errors import Unavailable
 from domain.machine import Machine
 
@@ -59,13 +59,16 @@ class Etcd:
         refused by etcd itself."""
         await self._etcdctl(through, "member", "remove", f"{member.id:x}", gone="member not found")
 
-    async def _etcdctl(self, through: Machine, *words: str, gone: str = "\0") -> str:
-        """Run it where it is: in etcd's own container."""
+    async def command(self, through: Machine) -> str:
+        """How root calls etcdctl on the host: where it is, in etcd's own container."""
         find = root("crictl", "ps", "--quiet", "--name=etcd", "--state=running")
         found = _CONTAINER.search((await self._connections.run(through, find)).out)
         if found is None:
             raise Unavailable(f"no etcd runs on {named(through)}")
-        command = root("crictl", "exec", found[0], *_ETCDCTL, *words)
+        return line("crictl", "exec", found[0], *_ETCDCTL)
+
+    async def _etcdctl(self, through: Machine, *words: str, gone: str = "\0") -> str:
+        command = f"sudo -n {await self.command(through)} {line(*words)}"
         answer = await self._connections.run(through, command)
         if answer.status and gone not in answer.err:
             raise Unavailable(

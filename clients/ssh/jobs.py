@@ -14,10 +14,11 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
+from enum import StrEnum
 from typing import NamedTuple
 
 from clients.ssh.connections import Connections, line, named, root
-from clients.ssh.failures import Passing, failure
+from clients.ssh.failures import Final, Passing, failure
 from domain.errors import Conflict, DomainError, Unavailable
 from domain.machine import Machine
 
@@ -32,6 +33,19 @@ _RUNNING = frozenset({"active", "activating", "deactivating", "reloading", "refr
 _STATES = _RUNNING | {"inactive", "failed", "maintenance"}
 
 
+class Repeats(StrEnum):
+    """What whoever asks for a step again gets.
+
+    NEVER       how it ended, for good or ill; one that passed or was interrupted is begun anew
+    UNTIL_DONE  another attempt, unless one has come to a good end
+    ALWAYS      another attempt
+    """
+
+    NEVER = "never"
+    UNTIL_DONE = "until-done"
+    ALWAYS = "always"
+
+
 class Step(NamedTuple):
     """Something done to a host. `about` is what makes it this step and no other, and stays the
     same however often it is tried."""
@@ -43,8 +57,11 @@ class Step(NamedTuple):
     """What may go wrong with it for a while."""
     clean: tuple[str, ...] = ()
     """The command that clears away what an earlier attempt has left."""
-    lasting: bool = True
-    """Whether it is done once. How such a step ended is the answer to whoever asks again."""
+    repeats: Repeats = Repeats.NEVER
+    final: tuple[Final, ...] = ()
+    """What may go wrong with it for good, where we know what to do next."""
+    title: str = ""
+    """How messages call it. Empty: by its first two words."""
 
     @property
     def directory(self) -> str:
@@ -87,19 +104,23 @@ class Jobs:
         """Do the step, or wait for whoever does it, or find it done. `configure` makes its
         configuration, and is asked only if there is an attempt to begin.
 
-        A lasting step that failed for good fails again without being tried; one that failed for
-        the moment, or was interrupted, is cleared away and begun anew."""
+        A step that never repeats and failed for good fails again without being tried; one that
+        failed for the moment, or was interrupted, is cleared away and begun anew. One that may
+        repeat forgets what it was about before."""
         seen = await self.look(machine, step)
-        attempt = max(seen.attempt, 1)
         if seen.digest not in ("", step.digest):
-            raise Conflict(
-                f"{named(machine)} went through {step.name} for something else already",
-                subject=machine.slot.name,
-            )
-        if step.lasting and seen.status == 0:
+            if seen.running or step.repeats is Repeats.NEVER:
+                raise Conflict(
+                    f"{named(machine)} went through {step.name} for something else already",
+                    subject=machine.slot.name,
+                )
+            await self.forget(machine, step.name)
+            seen = Seen(running=False)
+        attempt = max(seen.attempt, 1)
+        if step.repeats is not Repeats.ALWAYS and seen.status == 0:
             return
         if not seen.running:
-            if step.lasting and seen.status:
+            if step.repeats is Repeats.NEVER and seen.status:
                 error = await self._failure(machine, step, attempt, seen.status)
                 if not isinstance(error, Unavailable):
                     raise error
@@ -123,6 +144,11 @@ class Jobs:
         if seen.running or not attempt:
             return seen
         return seen._replace(status=(await self._poll(machine, step, attempt)).status)
+
+    async def is_done(self, machine: Machine, step: Step) -> bool:
+        """Whether this very step has come to a good end."""
+        seen = await self.look(machine, step)
+        return not seen.running and seen.digest == step.digest and seen.status == 0
 
     async def stop(self, machine: Machine, *names: str) -> None:
         """End what runs of these steps, wherever it stands."""
@@ -206,8 +232,8 @@ class Jobs:
         """What an attempt that ended badly means, from the end of what it wrote."""
         path = f"{step.directory}/{attempt}/output"
         output = await self._read(machine, line("tail", "-c", str(_TAIL_BYTES), path))
-        what = f"{' '.join(step.command[:2])} on {named(machine)}"
-        return failure(what, status, output, step.passing, again=attempt > 1)
+        what = f"{step.title or ' '.join(step.command[:2])} on {named(machine)}"
+        return failure(what, status, output, step.passing, final=step.final, again=attempt > 1)
 
     async def _poll(self, machine: Machine, step: Step, attempt: int) -> Seen:
         """The unit is asked first: one that has ended has left its exit code by then."""

@@ -15,12 +15,14 @@ from pydantic import BaseModel, Field, ValidationError
 from clients.ssh.connections import LOGIN_REFUSED, Answer, Connections, line, named, root
 from clients.ssh.etcd import Etcd
 from clients.ssh.failures import FOUNDING, JOINING, failure
-from clients.ssh.jobs import HOME, STEPS, Jobs, Seen, Step
+from clients.ssh.jobs import HOME, STEPS, Jobs, Repeats, Seen, Step
+from clients.ssh.snapshots import BACK_UP, Snapshots
+from clients.ssh.upgrades import UPGRADE_STEPS, Upgrades
 from domain import kubeadm_config
 from domain.cloud_init import LOGIN
 from domain.errors import Failed, Unavailable
 from domain.machine import Machine, Role
-from domain.ports import Joining, Vault, kubeconfig
+from domain.ports import Backups, Joining, Snapshot, Upgrading, Vault, kubeconfig
 
 ADMIN_CONF = "/etc/kubernetes/admin.conf"
 
@@ -32,6 +34,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 0.02, 2.0, 1.5
 _MAKING = ("init", "join")
 """The steps that make a host a node."""
 
+_CHANGING = (*UPGRADE_STEPS, BACK_UP)
+"""The steps done to one later."""
+
 _CLEAN = ("kubeadm", "reset", "--force")
 _UPLOAD = (
     *("kubeadm", "init", "phase", "upload-certs", "--upload-certs"),
@@ -42,7 +47,7 @@ _PREFLIGHT = Step(
     ("kubeadm", "init", "phase", "preflight", "--config", f"{STEPS}/preflight/config.json"),
     about=("preflight",),
     passing=FOUNDING,
-    lasting=False,
+    repeats=Repeats.ALWAYS,
 )
 _INIT = Step(
     "init",
@@ -58,7 +63,7 @@ _JOIN = Step(
     passing=JOINING,
     clean=_CLEAN,
 )
-_RESET = Step("reset", _CLEAN, about=("reset",), lasting=False)
+_RESET = Step("reset", _CLEAN, about=("reset",), repeats=Repeats.ALWAYS)
 
 
 class SshNodes:
@@ -67,6 +72,7 @@ class SshNodes:
     def __init__(
         self,
         vault: Vault,
+        backups: Backups,
         *,
         port: int = 22,
         user: str = LOGIN,
@@ -85,6 +91,8 @@ class SshNodes:
         )
         self._jobs = Jobs(self._connections, job_seconds=job_seconds)
         self._etcd = Etcd(self._connections)
+        self._upgrades = Upgrades(self._connections, self._jobs)
+        self._snapshots = Snapshots(self._connections, self._jobs, self._etcd, backups)
 
     async def close(self) -> None:
         await self._connections.close()
@@ -150,11 +158,27 @@ class SshNodes:
     async def reset(self, machine: Machine) -> None:
         """Undo what made the host a node. kubeadm says it is done even if it could not take its
         etcd member out: `leave` comes first. A host without kubeadm has nothing to undo."""
-        await self._jobs.stop(machine, *_MAKING)
+        await self._jobs.stop(machine, *_MAKING, *_CHANGING)
         answer = await self._connections.run(machine, line("kubeadm", "version", "-o", "short"))
         if answer.status != _NOT_FOUND:
             await self._jobs.carry_out(machine, _RESET, _constant(""))
-        await self._jobs.forget(machine, "preflight", *_MAKING)
+        await self._jobs.forget(machine, "preflight", *_MAKING, *_CHANGING)
+
+    async def foresee(self, upgrading: Upgrading) -> str:
+        """What kubeadm itself says of the upgrade. Its own package is all that may change."""
+        return await self._upgrades.foresee(upgrading)
+
+    async def back_up(self, snapshot: Snapshot) -> str:
+        """Take a copy of etcd and of the certificates, and keep it sealed. Says where."""
+        return await self._snapshots.back_up(snapshot)
+
+    async def upgrade(self, upgrading: Upgrading) -> None:
+        """Let the release's kubeadm upgrade the node, unless that is done."""
+        await self._upgrades.upgrade(upgrading)
+
+    async def renew_kubelet(self, upgrading: Upgrading) -> None:
+        """Install the release's kubelet and restart it, unless that is done."""
+        await self._upgrades.renew_kubelet(upgrading)
 
     async def _check_software(self, machine: Machine) -> None:
         wanted = f"v{machine.slot.release.version}"

@@ -121,6 +121,9 @@ class HostState(Record):
     first_boot: FirstBoot
     packages: dict[str, str] = Field(default_factory=dict)
     held: list[str] = Field(default_factory=list)
+    half_installed: bool = False
+    """Whether a reboot came in the middle of an installation: nothing more is installed until that
+    is put in order."""
     units: dict[str, Unit] = Field(default_factory=dict)
     kubeadm: Kubeadm = Field(default_factory=Kubeadm)
     violations: list[str] = Field(default_factory=list)

@@ -184,6 +184,12 @@ async def _apt_get(call: Call) -> int:
             return fault.status if fault.status < 256 else 100
         await _befall(call, fault)
     if verb == "install":
+        if state.half_installed:
+            await call.complain(
+                "E: dpkg was interrupted, you must manually run 'sudo dpkg --configure -a' to "
+                "correct the problem."
+            )
+            return 100
         if "--allow-change-held-packages" not in words and _held(call.host, packages):
             await call.complain(
                 "E: Held packages were changed and -y was used without "
@@ -213,8 +219,20 @@ async def _befall(call: Call, fault: Fault) -> None:
         case How.DROP | How.HALF:
             call.host.drop_connections()
         case How.REBOOT:
+            call.host.state.half_installed = True
+            call.host.keep()
             call.host.shared.reboot(call.host.id)
             await asyncio.Event().wait()
+
+
+async def _dpkg(call: Call) -> int:
+    """Only `dpkg --configure -a`, which puts in order what was interrupted."""
+    if call.user != ROOT or call.words[1:] != ["--configure", "-a"]:
+        await call.complain("dpkg: error: requested operation requires superuser privilege")
+        return 2
+    call.host.state.half_installed = False
+    call.host.keep()
+    return 0
 
 
 def _held(host: Host, packages: list[str]) -> list[str]:
@@ -301,6 +319,7 @@ COMMANDS: dict[str, Command] = {
     "apt-get": _apt_get,
     "apt": _apt_get,
     "apt-mark": _apt_mark,
+    "dpkg": _dpkg,
     "cloud-init": _cloud_init,
     "containerd": _containerd,
     "kubelet": _kubelet,

@@ -23,6 +23,7 @@ from clients.kubernetes import KubernetesApi
 from clients.maas import Maas, MaasEndpoints, MaasMachines
 from clients.ssh import SshNodes
 from settings import Settings, start_log
+from store.backups import SealedBackups
 from store.engine import Database
 from store.sealing import Seal
 from store.secrets import Secrets
@@ -34,12 +35,14 @@ async def serve(queue: str, *, dispatched: bool) -> None:
     settings = Settings()
     start_log(settings)
     kaas, maas = settings.kaas, settings.maas
-    vault = Secrets(Database(settings.database), Seal.from_file(settings.key_file))
+    seal = Seal.from_file(settings.key_file)
+    vault = Secrets(Database(settings.database), seal)
+    backups = SealedBackups(settings.backups, seal, most=kaas.backups_kept)
     region = Maas(maas.url, maas.key(), at_once=maas.at_once)
     hands = [
         Machines(MaasMachines(region)),
         Endpoints(MaasEndpoints(region)),
-        Kubeadm(SshNodes(vault, port=kaas.ssh_port, api_port=kaas.api_port)),
+        Kubeadm(SshNodes(vault, backups, port=kaas.ssh_port, api_port=kaas.api_port)),
         Kubernetes(KubernetesApi(vault, resolve=kaas.resolve)),
     ]
     client = await Client.connect(settings.temporal.address, data_converter=pydantic_data_converter)

@@ -18,7 +18,7 @@ from domain.ports import Joining, host_key, kubeconfig, ssh_key
 from sim.faults import Fault, How
 from sim.pace import HandClock, Pace
 from tests.metal import Metal, metal, typed, until
-from tests.vaults import MemoryVault
+from tests.vaults import MemoryBackups, MemoryVault
 
 ENDPOINT = "hello.windlass.test"
 INIT_LINES = 19
@@ -32,7 +32,7 @@ class Crew:
         self.site = site
         self.vault = MemoryVault()
         self.vault.secrets[ssh_key(site.cluster_uid)] = site.key.export_private_key()
-        self.nodes = SshNodes(self.vault, port=site.port, voter_seconds=10)
+        self.nodes = SshNodes(self.vault, MemoryBackups(), port=site.port, voter_seconds=10)
 
     async def first(self) -> Machine:
         """A cluster of one."""
@@ -130,7 +130,7 @@ async def test_a_late_step_does_not_get_in_with_the_key_of_who_has_the_machine_n
 
 async def test_a_host_that_does_not_answer_is_not_waited_for_long(crew: Crew) -> None:
     machine = await crew.site.install("cp-1")
-    nodes = SshNodes(crew.vault, port=crew.site.port, connect_seconds=0.1)
+    nodes = SshNodes(crew.vault, MemoryBackups(), port=crew.site.port, connect_seconds=0.1)
     crew.fault("ssh connect *", How.HANG, times=5)
     assert not await nodes.reach(machine)
     await nodes.close()
@@ -201,7 +201,10 @@ async def test_checks_that_fail_are_named(crew: Crew) -> None:
     ("line", "complaint"),
     [
         ("apt-get remove -y containerd", "containerd on .* is inactive"),
-        ("apt-get install -y kubeadm=1.30.8-1.1", "is v1.30.8, not v1.31.4"),
+        (
+            "apt-get install -y --allow-change-held-packages kubeadm=1.30.8-1.1",
+            "is v1.30.8, not v1.31.4",
+        ),
         ("apt-get remove -y kubeadm", "answered 127 to kubeadm version"),
     ],
 )
@@ -228,7 +231,7 @@ async def test_two_at_once_are_one_run() -> None:
     async with metal(pace=pace) as site:
         crew = Crew(site)
         machine = await site.install("cp-1")
-        others = [SshNodes(crew.vault, port=site.port) for _ in range(3)]
+        others = [SshNodes(crew.vault, MemoryBackups(), port=site.port) for _ in range(3)]
         await asyncio.gather(*(nodes.initialise(founding(machine)) for nodes in others))
         assert site.runs(machine) == [("init", "ok")]
         assert crew.violations == []
@@ -484,7 +487,7 @@ async def test_a_run_that_takes_too_long_goes_on_without_us() -> None:
     async with metal(clock=clock, pace=Pace(boot=0, cloud_init=0, initialise=10)) as site:
         crew = Crew(site)
         machine = await site.install("cp-1")
-        hasty = SshNodes(crew.vault, port=site.port, job_seconds=0.1)
+        hasty = SshNodes(crew.vault, MemoryBackups(), port=site.port, job_seconds=0.1)
         with pytest.raises(Unavailable, match="still runs after 0 s"):
             await hasty.initialise(founding(machine))
         waiting = asyncio.create_task(crew.nodes.initialise(founding(machine)))

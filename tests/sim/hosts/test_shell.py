@@ -47,7 +47,11 @@ async def host() -> AsyncIterator[Host]:
         ("whoami; sudo whoami; sudo -n -- id -u", "windlass\nroot\n0\n"),
         ("echo abc > f; sha256sum f | head -c 12", "edeaaff3f1774ad2"[:12]),
         ("kubelet --version", "Kubernetes v1.31.4\n"),
-        ("sudo apt-get install -y kubectl=1.30.8-*; sudo apt-mark showhold", None),
+        (
+            "sudo apt-get install -y --allow-change-held-packages kubectl=1.30.8-*;"
+            " sudo apt-mark showhold",
+            None,
+        ),
         ("cat /proc/sys/net/ipv4/ip_forward", "1\n"),
     ],
 )
