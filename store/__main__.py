@@ -1,23 +1,28 @@
-"""Brings the database to the newest tables, says whether it is there, or drafts a revision.
+"""Brings the database to the newest tables, says whether it is there, or drafts a revision; and
+opens what was sealed.
 
 python -m store migrate [--wait SECONDS]
 python -m store check
 python -m store draft MESSAGE
+python -m store open BACKUP ARCHIVE
 """
 
 import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from time import monotonic
 
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
-from domain.errors import DomainError, Unavailable
+from domain.errors import DomainError, Failed, Unavailable
 from settings import read
 from store import schema
 from store.engine import Database
+from store.sealed_files import unseal
+from store.sealing import Seal
 
 PAUSE_SECONDS = 0.5
 """Between two looks at a database that is starting."""
@@ -33,6 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("check", help="say whether the database has the newest tables")
     draft = commands.add_parser("draft", help="write the next revision, for a change of the tables")
     draft.add_argument("message", help="what changes, in a few words")
+    opening = commands.add_parser("open", help="open a sealed copy of a cluster")
+    opening.add_argument("backup", type=Path, help="the sealed file")
+    opening.add_argument(
+        "archive", type=Path, help="the tar archive to be made of it; with secrets in it"
+    )
     given = parser.parse_args(arguments)
     try:
         return asyncio.run(_run(given))
@@ -45,8 +55,22 @@ async def _run(given: argparse.Namespace) -> int:
     if given.command == "draft":
         print(f"{await schema.draft(given.message)}: read it before you trust it")
         return 0
+    if given.command == "open":
+        return _open(given.backup, given.archive)
     url = read().database
     return await (_check(url) if given.command == "check" else _migrate(url, given.wait))
+
+
+def _open(backup: Path, archive: Path) -> int:
+    key_file = read().key_file
+    if not key_file.exists():  # a key made now would open nothing
+        raise Failed(
+            f"there is no key file {key_file}",
+            do="name the one it was sealed with as WINDLASS_KEY_FILE",
+        )
+    size = unseal(backup, archive, Seal.from_file(key_file))
+    print(f"{archive} holds {size} bytes, readable by you alone: certificates and secrets")
+    return 0
 
 
 async def _migrate(url: str, wait_seconds: float) -> int:

@@ -12,6 +12,7 @@ import base64
 import json
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import BinaryIO
 
 from cryptography.exceptions import InvalidTag
@@ -82,6 +83,25 @@ def opened(file: BinaryIO, seal: Seal) -> Iterator[bytes]:
         number, sealed = number + 1, following
     if not number:
         raise _spoilt(label, seal)
+
+
+def unseal(source: Path, target: Path, seal: Seal) -> int:
+    """Write what is sealed in `source` to `target`, a new file that nobody else can read, and say
+    how long it is. If it does not open to its end there is no target."""
+    try:
+        with source.open("rb") as file:
+            made = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                with os.fdopen(made, "wb") as plain:
+                    return sum(plain.write(piece) for piece in opened(file, seal))
+            except BaseException:
+                target.unlink()
+                raise
+    except OSError as error:
+        raise Invalid(
+            f"{error.filename or target}: {error.strerror or error}",
+            do="name a backup that is there, and an archive that is not",
+        ) from error
 
 
 def _label(line: bytes) -> Label:

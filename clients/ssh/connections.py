@@ -29,6 +29,8 @@ _IDLE_SECONDS = 10.0
 _OUTPUT_BYTES = 256 * 1024
 _PIECE_BYTES = 256 * 1024
 _PIECE_SECONDS = 60
+_SFTP_LOST = (asyncssh.SFTPNoConnection, asyncssh.SFTPConnectionLost)
+"""Refusals by their type, and none: nobody was there to refuse."""
 
 
 class Answer(Frozen):
@@ -100,6 +102,8 @@ class Connections:
                         with suppress(asyncssh.SFTPOpUnsupported):
                             await file.fsync()
                     await sftp.posix_rename(fresh, path)
+            except _SFTP_LOST as error:
+                raise self._lost(machine, connection, f"a write of {path}", error) from error
             except asyncssh.SFTPNoSuchFile as error:  # somebody clears away what we put there
                 raise Unavailable(f"{named(machine)} had no place for {path}: {error}") from error
             except asyncssh.SFTPError as error:
@@ -118,6 +122,8 @@ class Connections:
                 async with sftp, file:
                     while piece := await _piece(file):
                         yield piece
+            except _SFTP_LOST as error:
+                raise self._lost(machine, connection, f"a read of {path}", error) from error
             except asyncssh.SFTPNoSuchFile as error:
                 raise Unavailable(f"{named(machine)} has no {path}: {error}") from error
             except asyncssh.SFTPError as error:

@@ -5,7 +5,7 @@ import logging
 import re
 import secrets
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 
 import asyncssh
 import pytest
@@ -14,13 +14,13 @@ from clients.ssh import SshNodes
 from clients.ssh.connections import HOST_KEY_CHANGED, LOGIN_REFUSED
 from domain.errors import Conflict, Failed, NotFound, Unavailable
 from domain.machine import Machine, Role
-from domain.ports import Joining, host_key, kubeconfig, ssh_key
+from domain.ports import host_key, kubeconfig, ssh_key
 from sim.faults import Fault, How
 from sim.pace import HandClock, Pace
+from tests.clients.cluster import founding, insist, joining
 from tests.metal import Metal, metal, typed, until
 from tests.vaults import MemoryBackups, MemoryVault
 
-ENDPOINT = "hello.windlass.test"
 INIT_LINES = 19
 SECRET = re.compile(rb"\b[a-z0-9]{6}\.[a-z0-9]{16}\b|(?<!sha256:)\b[0-9a-f]{64}\b")
 
@@ -49,26 +49,6 @@ class Crew:
     def violations(self) -> list[str]:
         violations: list[str] = self.site.hosts.inspect()["violations"]
         return violations
-
-
-def founding(machine: Machine) -> Joining:
-    return Joining(machine=machine, through=machine, endpoint=ENDPOINT)
-
-
-def joining(machine: Machine, through: Machine) -> Joining:
-    return Joining(machine=machine, through=through, endpoint=ENDPOINT)
-
-
-async def insist(attempt: Callable[[], Awaitable[object]], tries: int = 5) -> int:
-    """Try again as long as that is worth it, as an activity does. How many tries it took."""
-    for number in range(1, tries):
-        try:
-            await attempt()
-        except Unavailable:
-            continue
-        return number
-    await attempt()
-    return tries
 
 
 @pytest.fixture

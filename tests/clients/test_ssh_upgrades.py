@@ -1,97 +1,20 @@
 """Nodes upgraded over SSH: done once, whatever comes between, and refused where kubeadm would."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
-from clients.ssh import SshNodes
 from domain.errors import DomainError, Failed, Unavailable
-from domain.machine import Machine, Role
-from domain.ports import Upgrading, ssh_key
-from domain.releases import Release
-from sim.faults import Fault, How
+from domain.machine import Role
+from sim.faults import How
 from sim.pace import Pace
-from tests.clients.test_ssh import ENDPOINT, founding, insist, joining
-from tests.metal import VERSION, Metal, metal, typed, until
-from tests.vaults import MemoryBackups, MemoryVault
+from tests.clients.cluster import Cluster, insist, to
+from tests.metal import VERSION, metal, typed, until
 
 NEXT = "1.32.1"
 HELD = ["kubeadm", "kubectl", "kubelet"]
 APPLY_LINES = 13
 """So many lines are written by an upgrade of the first control plane."""
-
-
-class Cluster:
-    """A cluster that stands, and those who upgrade it."""
-
-    def __init__(self, site: Metal) -> None:
-        self.site = site
-        self.vault = MemoryVault()
-        self.vault.secrets[ssh_key(site.cluster_uid)] = site.key.export_private_key()
-        self.nodes = self.worker()
-
-    def worker(self) -> SshNodes:
-        """Another process that does the same."""
-        return SshNodes(self.vault, MemoryBackups(), port=self.site.port, voter_seconds=10)
-
-    async def found(self) -> Machine:
-        machine = await self.site.install("cp-1")
-        await self.nodes.initialise(founding(machine))
-        self.site.clusters.network_applied(self.uid)
-        return machine
-
-    async def join(self, name: str, through: Machine, role: Role = Role.WORKER) -> Machine:
-        machine = await self.site.install(name, role)
-        await self.nodes.join(joining(machine, through))
-        return machine
-
-    @property
-    def uid(self) -> str:
-        (cluster,) = self.site.clusters.all()
-        return cluster.uid
-
-    def kubelet(self, machine: Machine) -> str:
-        node = self.site.clusters.node(self.uid, machine.slot.name)
-        assert node is not None
-        return node.version
-
-    def api(self, machine: Machine) -> str:
-        (cluster,) = self.site.clusters.all()
-        return cluster.apis[machine.address]
-
-    def fault(self, where: str, how: How, **more: object) -> None:
-        self.site.faults.add(Fault.model_validate({"where": where, "how": how, **more}))
-
-    def upgrades(self, machine: Machine) -> list[tuple[str, str]]:
-        """How kubeadm's upgrades of a host went."""
-        runs = self.site.runs(machine)
-        return [(verb, result) for verb, result in runs if verb.startswith("upgrade")]
-
-    @property
-    def violations(self) -> list[str]:
-        violations: list[str] = self.site.hosts.inspect()["violations"]
-        return violations
-
-
-def to(
-    version: str, machine: Machine, through: Machine | None = None, *, lead: bool = False
-) -> Upgrading:
-    return Upgrading(
-        machine=machine,
-        release=Release(version=version, series="jammy"),
-        through=through or machine,
-        endpoint=ENDPOINT,
-        lead=lead,
-    )
-
-
-@pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
-    async with metal() as site:
-        cluster = Cluster(site)
-        yield cluster
-        await cluster.nodes.close()
 
 
 async def test_a_whole_cluster_takes_on_another_release(cluster: Cluster) -> None:
