@@ -5,6 +5,7 @@ names), then the environment (WINDLASS_GRPC_ADDRESS, WINDLASS_SITE__PORT), then 
 
 import os
 import sys
+import tomllib
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -20,6 +21,7 @@ from pydantic_settings import (
 )
 
 from domain.errors import Invalid
+from domain.releases import CATALOGUE, Catalogue
 
 PREFIX = "WINDLASS_"
 
@@ -156,6 +158,11 @@ class Settings(BaseSettings):
         Path(BELOW_STATE["backups"].format(STATE)),
         description="where copies of clusters are kept, sealed; below `state` unless it is set",
     )
+    catalogue: Path | None = Field(
+        None,
+        description="a TOML file with the Kubernetes releases on offer (see above); without one "
+        "those that are built in",
+    )
     grpc_address: str = Field("127.0.0.1:9020", description="where the gRPC API listens")
     http_address: str = Field("127.0.0.1:8282", description="where the HTTP door listens")
     request_id_window: timedelta = Field(
@@ -212,6 +219,32 @@ def read() -> Settings:
         "\n  ".join(["the settings are not valid", *wrong]),
         do="correct them in windlass.toml or WINDLASS_…",
     )
+
+
+def catalogue(settings: Settings) -> Catalogue:
+    """The releases on offer: those in the file, or those built in. Invalid says where in the file
+    something is wrong."""
+    path = settings.catalogue
+    if path is None:
+        return CATALOGUE
+    try:
+        return Catalogue.model_validate(tomllib.loads(path.read_text()), extra="forbid")
+    except OSError as error:
+        wrong = [error.strerror or str(error)]
+    except ValidationError as error:
+        wrong = [_placed(each["loc"], each["msg"]) for each in error.errors(include_url=False)]
+    except ValueError as error:  # it tells the line
+        wrong = [str(error)]
+    raise Invalid(
+        "\n  ".join([f"the catalogue {path} is not valid", *wrong]),
+        do="correct it, or name another as WINDLASS_CATALOGUE",
+    )
+
+
+def _placed(where: tuple[int | str, ...], what: str) -> str:
+    """What is wrong, after where it is. Entries are counted from one, as people do."""
+    words = [f"entry {each + 1}" if isinstance(each, int) else each for each in where]
+    return ": ".join([*words, what.removeprefix("Value error, ")])
 
 
 def start_log(settings: Settings) -> None:

@@ -27,10 +27,9 @@ from api.sweep import Sweep
 from api.web import Check, Web
 from domain.cluster import Limits
 from domain.errors import DomainError, Unavailable
-from domain.releases import CATALOGUE as RELEASES
 from protos.gen.kaas import api_pb2 as kaas_pb2
 from protos.gen.ops import operations_pb2 as ops_pb2
-from settings import Settings, read, start_log
+from settings import Settings, catalogue, read, start_log
 from store import operations as store
 from store import schema
 from store.clusters import Building, Clusters
@@ -129,7 +128,7 @@ class Api:
             workers_at_once=kaas.workers_at_once,
             drain_seconds=kaas.drain_seconds,
         )
-        offer = Offer(RELEASES, limits, building)
+        offer = Offer(catalogue(self._settings), limits, building)
         kubeconfigs = Kubeconfigs(
             self._vault, clusters, api_port=kaas.api_port, resolve=kaas.resolve
         )

@@ -1,7 +1,8 @@
 """`windlass config`: what is set on this machine, and by whom."""
 
 import re
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -12,12 +13,19 @@ from cli.printing import Column, Document
 if TYPE_CHECKING:
     from settings import Settings
 
+Answer = TypeVar("Answer")
+
 app = group("The settings on this machine.")
 
 COLUMNS = (Column("NAME", lambda it: it["name"]), Column("VALUE", lambda it: it["value"]))
 ORIGINS = (
     Column("ORIGIN", lambda it: it["origin"]),
     Column("VARIABLE", lambda it: it["variable"]),
+)
+RELEASES = (
+    Column("VERSION", lambda it: it["version"]),
+    Column("SERIES", lambda it: it["series"]),
+    Column("DEFAULT", lambda it: "yes" if it["default"] else ""),
 )
 DESCRIPTION = Column("WHAT IT SAYS", lambda it: it["description"], wide=True)
 
@@ -40,6 +48,32 @@ async def show(
     call.page.many(listed(), columns, lambda it: str(it["name"]), none="there are no settings")
 
 
+@app.command("catalogue")
+@command
+async def catalogue(call: Call) -> None:
+    """Show the Kubernetes releases on offer.
+
+    They are read here, as a server started from this folder would; one that runs is not asked."""
+    call.page.many(
+        releases(),
+        RELEASES,
+        lambda it: f"{it['version']} {it['series']}",
+        none="there are no releases",
+    )
+
+
+def releases() -> list[Document]:
+    """Every entry of the catalogue. What a new cluster gets that asks for nothing is marked."""
+    from settings import catalogue
+
+    found = read(lambda: catalogue(loaded()))
+    chosen = found.choose("")
+    return [
+        {"version": each.version, "series": each.series, "default": each == chosen}
+        for each in found.releases
+    ]
+
+
 def listed() -> list[Document]:
     """Every setting with its value and its origin."""
     from settings import origins
@@ -58,11 +92,17 @@ def listed() -> list[Document]:
 
 def loaded() -> "Settings":
     """The settings as they are here."""
+    from settings import read as read_settings
+
+    return read(read_settings)
+
+
+def read(what: Callable[[], Answer]) -> Answer:
+    """Something read from files. What is wrong with them is told line by line."""
     from domain.errors import Invalid
-    from settings import read
 
     try:
-        return read()
+        return what()
     except Invalid as error:
         said, *lines = error.message.split("\n  ")
         raise Complaint(said, lines=lines, do=error.do) from error

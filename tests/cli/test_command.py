@@ -1,9 +1,11 @@
 import asyncio
 import json
 import os
+import re
 import sys
 from asyncio.subprocess import PIPE, create_subprocess_exec
 from collections.abc import Iterator
+from pathlib import Path
 
 import grpc
 import pytest
@@ -70,7 +72,7 @@ def test_every_command_there_should_be_is_there() -> None:
         *("cluster scale", "cluster nodes", "cluster kubeconfig"),
         *("pool add", "pool scale", "pool delete"),
         *("op list", "op get", "op watch", "op cancel"),
-        *("config show", "doctor", "version", "up"),
+        *("config show", "config catalogue", "doctor", "version", "up"),
     }
 
 
@@ -241,6 +243,21 @@ async def test_config_names_what_is_wrong_without_its_value() -> None:
     assert b"  log_level: " in err
     assert b"  maas.at_once: " in err
     assert b"hush" not in err
+
+
+async def test_config_shows_the_releases_on_offer(tmp_path: Path) -> None:
+    process = await spawned("config", "catalogue")
+    out, _ = await process.communicate()
+    assert process.returncode == 0
+    assert re.search(rb"^1\.32\.1 +jammy +yes$", out, re.MULTILINE)
+    assert re.search(rb"^1\.33\.0 +noble +-$", out, re.MULTILINE)
+    path = tmp_path / "catalogue.toml"
+    path.write_text('default = "1.33"\nreleases = [{ version = "1.33", series = "noble" }]\n')
+    process = await spawned("config", "catalogue", WINDLASS_CATALOGUE=str(path))
+    _, err = await process.communicate()
+    assert process.returncode == 1
+    assert b"entry 1 of releases: version: '1.33' is not a version" in err
+    assert b"WINDLASS_CATALOGUE" in err
 
 
 async def test_config_tells_origins_to_those_who_ask() -> None:

@@ -45,7 +45,45 @@ def test_what_is_no_version_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("release", CATALOGUE.releases, ids=str)
 def test_what_is_offered_is_chosen_with_and_without_a_v(release: Release) -> None:
-    assert CATALOGUE.choose(release.version) == CATALOGUE.choose(f"v{release.version}") == release
+    chosen = [
+        CATALOGUE.choose(text, release.series) for text in (release.version, f"v{release.version}")
+    ]
+    assert chosen == [release, release]
+
+
+@pytest.mark.parametrize(
+    ("asked", "got"), [("jammy", "jammy"), ("noble", "noble"), ("", "noble"), ("focal", "noble")]
+)
+def test_a_version_goes_on_the_series_asked_for_and_else_on_its_first(asked: str, got: str) -> None:
+    assert CATALOGUE.choose("1.33.0", asked).series == got
+
+
+def test_clusters_can_be_upgraded_all_the_way_on_the_series_they_are_on() -> None:
+    for series in ("jammy", "noble"):
+        versions = [Version.parse(e.version) for e in CATALOGUE.releases if e.series == series]
+        minors = sorted({version.minor for version in versions})
+        assert minors == list(range(minors[0], minors[-1] + 1))
+
+
+@pytest.mark.parametrize(
+    ("releases", "default", "wrong"),
+    [
+        ([("1.31", "jammy")], "1.31", "entry 1 of releases: version: '1.31' is not a version"),
+        ([("v1.31.4", "jammy")], "v1.31.4", "entry 1 of releases: version: v1.31.4 is not 1.22.0"),
+        ([("1.21.9", "jammy")], "1.21.9", "1.21.9 is not 1.22.0 or newer"),
+        ([("2.0.0", "jammy")], "2.0.0", "2.0.0 is not 1.22.0 or newer"),
+        ([("1.31.4", "Jammy!")], "1.31.4", "series: 'Jammy!' is no series such as jammy"),
+        ([("1.31.4", "jammy")] * 2, "1.31.4", "entry 2 of releases: 1.31.4 on jammy is there"),
+        ([("1.31.4", "jammy")], "1.32.1", "default: '1.32.1' is the version of no entry"),
+        ([], "1.32.1", "default: '1.32.1' is the version of no entry"),
+    ],
+)
+def test_a_catalogue_that_cannot_be_offered_is_refused(
+    releases: list[tuple[str, str]], default: str, wrong: str
+) -> None:
+    entries = tuple(Release(version=version, series=series) for version, series in releases)
+    with pytest.raises(ValueError, match=wrong):
+        Catalogue(releases=entries, default=default)
 
 
 def test_asking_for_nothing_gives_the_default() -> None:
@@ -55,11 +93,11 @@ def test_asking_for_nothing_gives_the_default() -> None:
 def test_what_is_not_offered_is_refused_with_what_is() -> None:
     catalogue = Catalogue(
         releases=(
-            Release(version="1.10.0", series="noble"),
-            Release(version="1.9.3", series="jammy"),
+            Release(version="1.30.0", series="noble"),
+            Release(version="1.29.3", series="jammy"),
         ),
-        default="1.9.3",
+        default="1.29.3",
     )
-    with pytest.raises(Invalid, match=r"1\.8\.0 is not in the catalogue, which offers 1\.9\.3, 1"):
-        catalogue.choose("v1.8.0")
-    assert known(catalogue.releases) == ["1.9.3", "1.10.0"]
+    with pytest.raises(Invalid, match=r"1\.28\.0 is not in the catalogue, which offers 1\.29\.3,"):
+        catalogue.choose("v1.28.0")
+    assert known(catalogue.releases * 2) == ["1.29.3", "1.30.0"]
