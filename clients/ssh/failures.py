@@ -109,10 +109,12 @@ PACKAGE_FINAL = (
 UPGRADING = (_UNREACHABLE,)
 """What passes while a node is upgraded. What kubeadm has rolled back does not."""
 
+VERSION_REFUSED = "VERSION_REFUSED"
+
 UPGRADE_FINAL = (
     Final(
         re.compile(r"is too high; kubeadm can upgrade only"),
-        "MINOR_SKIPPED",
+        VERSION_REFUSED,
         "upgrade to the next minor version first",
     ),
     Final(
@@ -120,12 +122,12 @@ UPGRADE_FINAL = (
             r"kubeadm minor release|higher than the kubeadm version|can only be used to upgrade to|"
             r"this version of kubeadm only supports"
         ),
-        "KUBEADM_SKEW",
+        VERSION_REFUSED,
         "finish the upgrade that was begun before; no other version can be installed meanwhile",
     ),
     Final(
         re.compile(r"kubelets in this cluster that are too old"),
-        "KUBELET_TOO_OLD",
+        VERSION_REFUSED,
         "upgrade the nodes with these kubelets to the cluster's present version first",
     ),
     Final(

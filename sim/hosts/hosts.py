@@ -180,19 +180,20 @@ class SimulatedHosts:
         return found
 
     def _skewed(self) -> list[str]:
-        """What the version skew policy forbids: a kubelet newer than an API server it may meet, and
-        API servers more than a minor version apart."""
+        """What the version skew policy forbids: a kubelet newer than an API server that it may
+        meet, or much older, and API servers more than a minor version apart."""
         found = []
         clusters = self._shared.clusters
         for cluster in clusters.all():
             apis = sorted(map(Version.parse, cluster.apis.values()))
             if apis and apis[-1].minor > apis[0].minor + 1:
                 found.append(f"{cluster.endpoint}: API servers {apis[0]} and {apis[-1]}")
-            found += [
-                f"{cluster.endpoint}: kubelet {node.version} on {node.name}, API {apis[0]}"
-                for node in clusters.nodes(cluster.uid)
-                if apis and not tolerates(Version.parse(node.version), apis[0])
-            ]
+            for node in clusters.nodes(cluster.uid) if apis else ():
+                kubelet = Version.parse(node.version)
+                if kubelet.minor > apis[0].minor or not tolerates(kubelet, apis[-1]):
+                    found.append(
+                        f"{cluster.endpoint}: kubelet {kubelet} on {node.name}, API {apis[0]}"
+                    )
         return found
 
     def _add(self, host: Host) -> None:

@@ -102,6 +102,58 @@ async def test_an_api_without_quorum_is_not_ready(api: KubernetesApi, site: Buil
     assert not await api.ready(node(site))
 
 
+async def test_a_version_is_asked_of_one_server_and_no_other(
+    vault: MemoryVault, site: Built
+) -> None:
+    """While control planes are upgraded the endpoint may lead to any of them."""
+    await site.control_plane("cp-2")
+    first, second = site.addresses["cp-1"], site.addresses["cp-2"]
+    await site.clusters.replace_control_plane(site.uid, first, "1.33.0")
+    for resolve in (False, True):
+        api = KubernetesApi(vault, resolve=resolve, timeout_seconds=2)
+        assert await api.api_version(node(site, "cp-1", addresses=(first, second))) == "1.33.0"
+        assert await api.api_version(node(site, "cp-2", addresses=(second, first))) == VERSION
+        await site.servers.stop(first)
+        assert await api.api_version(node(site, "cp-1", addresses=(first, second))) is None
+        await site.servers.serve(site.uid, first)
+        assert await api.api_version(node(site, "cp-1", addresses=())) is None
+        await api.close()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"how": How.REFUSE, "status": 503},
+        {"how": How.DROP},
+        {"how": How.HALF},
+        {"how": How.HANG},
+    ],
+)
+async def test_a_server_that_is_being_replaced_has_no_version(
+    vault: MemoryVault, site: Built, fault: dict[str, Any]
+) -> None:
+    site.faults.add(Fault(where="kubernetes hello GET /version", **fault))
+    hurried = KubernetesApi(vault, resolve=False, timeout_seconds=0.5)
+    master = node(site, "cp-1")
+    assert await hurried.api_version(master) is None
+    assert await hurried.api_version(master) == VERSION
+    await hurried.close()
+
+
+async def test_a_server_that_we_do_not_trust_is_no_matter_of_waiting(
+    vault: MemoryVault, site: Built
+) -> None:
+    other = authority.authority("kubernetes")
+    user = authority.client(other, "kubernetes-admin", "kubeadm:cluster-admins")
+    server = f"https://{ENDPOINT}:{site.port}"
+    forged = authority.kubeconfig(server, other.certificate, "kubernetes-admin", user)
+    vault.secrets[ports.kubeconfig(site.uid)] = forged.encode()
+    api = KubernetesApi(vault, resolve=False, timeout_seconds=2)
+    with pytest.raises(Failed, match="do not trust each other at GET /version"):
+        await api.api_version(node(site, "cp-1"))
+    await api.close()
+
+
 async def test_an_api_that_hangs_is_not_ready(vault: MemoryVault, site: Built) -> None:
     site.faults.add(Fault(where="kubernetes hello GET /readyz", how=How.HANG))
     hurried = KubernetesApi(vault, resolve=False, timeout_seconds=0.2)

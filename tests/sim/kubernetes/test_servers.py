@@ -174,6 +174,29 @@ async def test_servers_are_good_for_the_endpoints_name_and_their_address(site: B
         writer.close()
 
 
+async def test_an_upgrade_shows_wherever_a_version_is_told(ask: Asking, site: Built) -> None:
+    await site.clusters.replace_control_plane(site.uid, site.addresses["cp-1"], "1.33.0")
+    assert (await ask("GET", "/version"))["gitVersion"] == "v1.33.0"
+    system = "/api/v1/namespaces/kube-system"
+    pods = (await ask("GET", f"{system}/pods"))["items"]
+    images = {each["metadata"]["name"]: each["spec"]["containers"][0]["image"] for each in pods}
+    assert images["kube-apiserver-cp-1"] == "kube-apiserver:v1.33.0"
+
+    async def configured() -> str:
+        found = await ask("GET", f"{system}/configmaps/kubeadm-config")
+        return str(found["data"]["ClusterConfiguration"])
+
+    assert f"kubernetesVersion: v{VERSION}" in await configured()
+    site.clusters.configure(site.uid, "1.33.0")
+    assert "kubernetesVersion: v1.33.0" in await configured()
+    found = await ask("GET", "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy")
+    assert found["spec"]["template"]["spec"]["containers"][0]["image"] == "kube-proxy:v1.33.0"
+
+    site.clusters.kubelet_started(site.uid, "cp-1", "1.33.0")
+    shown = await ask("GET", "/api/v1/nodes/cp-1")
+    assert shown["status"]["nodeInfo"]["kubeletVersion"] == "v1.33.0"
+
+
 async def test_the_version_is_the_clusters(ask: Asking) -> None:
     found = await ask("GET", "/version")
     assert (found["gitVersion"], found["minor"]) == (f"v{VERSION}", "32")
