@@ -26,9 +26,10 @@ ARG COMMIT=unknown
 ARG DATE=unknown
 RUN python -c "import importlib.metadata as m, json, sys; json.dump({'version': 'v' + m.version('windlass'), 'commit': sys.argv[1], 'date': sys.argv[2]}, open('api/build_info.json', 'w'))" "$COMMIT" "$DATE"
 
-# Keys and the site's memory are on volumes, which take their owner from these directories.
+# Keys, copies of clusters and the site's memory are on volumes, which take their owner from these directories.
 RUN useradd --system --uid 10001 windlass \
- && install -d -m 0700 -o windlass /var/lib/windlass/keys /var/lib/windlass/site
+ && install -d -m 0700 -o windlass /var/lib/windlass/keys /var/lib/windlass/backups \
+    /var/lib/windlass/site
 USER windlass
 ENV PYTHONUNBUFFERED=1
 CMD ["python", "-m", "api"]

@@ -180,20 +180,23 @@ class SimulatedHosts:
         return found
 
     def _skewed(self) -> list[str]:
-        """What the version skew policy forbids: a kubelet newer than an API server that it may
-        meet, or much older, and API servers more than a minor version apart."""
+        """What the version skew policy forbids: a kubelet newer than its API server, or much older,
+        and API servers more than a minor version apart. A control plane's kubelet goes with its own
+        server, as in kubeadm's own order; a worker's may meet any."""
         found = []
         clusters = self._shared.clusters
         for cluster in clusters.all():
-            apis = sorted(map(Version.parse, cluster.apis.values()))
-            if apis and apis[-1].minor > apis[0].minor + 1:
-                found.append(f"{cluster.endpoint}: API servers {apis[0]} and {apis[-1]}")
-            for node in clusters.nodes(cluster.uid) if apis else ():
-                kubelet = Version.parse(node.version)
-                if kubelet.minor > apis[0].minor or not tolerates(kubelet, apis[-1]):
-                    found.append(
-                        f"{cluster.endpoint}: kubelet {kubelet} on {node.name}, API {apis[0]}"
-                    )
+            apis = {at: Version.parse(version) for at, version in cluster.apis.items()}
+            oldest, newest = min(apis.values(), default=None), max(apis.values(), default=None)
+            if oldest is None or newest is None:
+                continue
+            if newest.minor > oldest.minor + 1:
+                found.append(f"{cluster.endpoint}: API servers {oldest} and {newest}")
+            for node in clusters.nodes(cluster.uid):
+                kubelet, api = Version.parse(node.version), apis.get(node.address, oldest)
+                if kubelet.minor > api.minor or not tolerates(kubelet, newest):
+                    on = f"kubelet {kubelet} on {node.name}"
+                    found.append(f"{cluster.endpoint}: {on}, API {api}")
         return found
 
     def _add(self, host: Host) -> None:

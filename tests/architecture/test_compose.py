@@ -92,6 +92,12 @@ def test_those_who_need_secrets_share_the_key_and_nobody_else_has_it() -> None:
     assert having == {"api", "worker"}
 
 
+def test_workers_share_the_copies_of_clusters() -> None:
+    worker = SERVICES["worker"]
+    assert f"backups:{worker['environment']['WINDLASS_BACKUPS']}" in worker["volumes"]
+    assert worker["environment"]["WINDLASS_BACKUPS"] in DOCKERFILE
+
+
 def test_the_image_holds_every_room_and_program() -> None:
     copied = set(re.findall(r"[\w.]+/?", " ".join(re.findall(r"^COPY (.+)$", DOCKERFILE, re.M))))
     assert {f"{room}/" for room in rooms()} <= copied

@@ -32,6 +32,7 @@ async def test_a_whole_cluster_takes_on_another_release(cluster: Cluster) -> Non
         assert cluster.kubelet(upgrading.machine) == VERSION
         await cluster.nodes.renew_kubelet(upgrading)
         assert cluster.kubelet(upgrading.machine) == NEXT
+        assert cluster.violations == []
     assert {cluster.api(first), cluster.api(second)} == {NEXT}
     for machine in (first, second, worker):
         host = cluster.site.host(machine)

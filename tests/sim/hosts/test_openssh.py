@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import tarfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from domain.machine import Machine
+from sim.hosts import etcd
 from tests.metal import USER, Metal, metal, until
 
 PROGRAMS = ("ssh", "sftp", "ssh-keygen")
@@ -113,6 +115,38 @@ async def test_carries_files_both_ways(client: OpenSsh) -> None:
     assert client.site.host(client.machine).disk.stat("/home/windlass/moved").mode == 0o600
     assert (await client.sftp("put nowhere\n"))[0] == 1
     assert "Permission denied" in (await client.sftp(f"put {source} /etc/x\n"))[2]
+
+
+async def test_upgrades_a_node_by_hand(client: OpenSsh) -> None:
+    """As somebody would who has nothing of ours: packages, kubeadm, kubelet, a copy of etcd."""
+    status, _, err = await client.ssh("sudo kubeadm init --skip-token-print")
+    assert status == 0, err
+    (cluster,) = client.site.clusters.all()
+    client.site.clusters.network_applied(cluster.uid)
+    packages = "kubeadm=1.32.1-* kubelet=1.32.1-*"
+    status, _, err = await client.ssh(
+        f"sudo apt-mark unhold kubeadm kubelet && sudo apt-get install -y {packages}"
+    )
+    assert status == 0, err
+    status, out, err = await client.ssh("sudo kubeadm upgrade apply v1.32.1", given=b"y\n")
+    assert (status, err) == (0, "")
+    assert 'was upgraded to "v1.32.1"' in out
+    assert (await client.ssh("sudo systemctl restart kubelet"))[0] == 0
+    node = client.site.clusters.node(cluster.uid, "cp-1")
+    assert node is not None
+    assert (node.version, cluster.apis) == ("1.32.1", {client.machine.address: "1.32.1"})
+
+    save = (
+        "sudo etcdctl snapshot save /var/lib/etcd/x.db && sudo tar -cf x.tar -C /var/lib/etcd x.db"
+    )
+    assert (await client.ssh(f"{save} && sudo chown windlass x.tar"))[0] == 0
+    back = client.home / "x.tar"
+    assert (await client.sftp(f"get x.tar {back}\n"))[0] == 0
+    with tarfile.open(back) as archive:
+        saved = archive.extractfile("x.db")
+        assert saved is not None
+        assert saved.read() == etcd.snapshot(client.site.clusters, cluster)
+    assert client.site.hosts.inspect()["violations"] == []
 
 
 async def test_notices_that_a_host_was_redeployed(client: OpenSsh) -> None:
