@@ -15,7 +15,15 @@ from lightkube.resources.core_v1 import Pod
 from lightkube.types import PatchType
 
 from clients.kubernetes_connections import Connections
-from clients.kubernetes_pods import evicted, full_name, is_leaving, listed, must_leave
+from clients.kubernetes_pods import (
+    RESOURCES,
+    evicted,
+    eviction_version,
+    full_name,
+    is_leaving,
+    listed,
+    must_leave,
+)
 from domain.errors import Conflict, Failed, NotFound, Unavailable
 from domain.machine import Role
 from domain.naming import POOL_LABEL
@@ -137,16 +145,27 @@ class KubernetesApi:
             found = await self._connections.call(
                 node, f"GET pods on {node.slot.name}", lambda client: listed(client, node.slot.name)
             )
-            left = [
-                await self._evicted(node, pod, ready)
-                for pod in found
-                if must_leave(pod) and (ready or not is_leaving(pod))
-            ]
+            staying = [pod for pod in found if must_leave(pod) and (ready or not is_leaving(pod))]
+            if not staying:
+                return ()
+            version = await self._eviction_version(node)
+            left = [await self._evicted(node, pod, version, ready) for pod in staying]
         except NotFound:
             return ()
         return tuple(each for each in left if each)
 
-    async def _evicted(self, node: Node, pod: Pod, ready: bool) -> str:
+    async def _eviction_version(self, node: Node) -> str:
+        """How evictions are called there. It changes when a cluster is upgraded, so it is asked."""
+        try:
+            return eviction_version((await self._connections.probe(node, RESOURCES)).json())
+        except (LookupError, TypeError, ValueError) as error:
+            raise Unavailable(
+                f"the Kubernetes API of {node.slot.cluster} does not say how pods are evicted: "
+                f"{type(error).__name__} at {RESOURCES}",
+                subject=node.slot.name,
+            ) from error
+
+    async def _evicted(self, node: Node, pod: Pod, version: str, ready: bool) -> str:
         """How the pod is named while it is there, with the budget that holds it; empty: gone."""
         if is_leaving(pod):
             return f"{full_name(pod)} (on its way out)"
@@ -154,7 +173,7 @@ class KubernetesApi:
             return await self._connections.call(
                 node,
                 f"evict pod {full_name(pod)}",
-                lambda client: evicted(client, pod, None if ready else 1),
+                lambda client: evicted(client, pod, version, None if ready else 1),
             )
         except NotFound:
             return ""

@@ -87,10 +87,10 @@ class Connections:
 
         return await self._first(node, what, through)
 
-    async def probe(self, node: Node, path: str) -> None:
-        """Ask for a path over a connection of its own: one that is already open proves nothing
-        about the next."""
-        await self._first(node, f"GET {path}", lambda way: self._get(way, path))
+    async def probe(self, node: Node, path: str) -> httpx2.Response:
+        """What lies at a path, asked for over a connection of its own: one that is already open
+        proves nothing about the next."""
+        return await self._first(node, f"GET {path}", lambda way: self._get(way, path))
 
     async def ask_directly(self, node: Node, path: str) -> httpx2.Response:
         """What the server at the first of the node's addresses answers, and no other, whether

@@ -1,6 +1,8 @@
-"""Pods that have to leave a node, through the eviction API of policy/v1 (Kubernetes 1.22 on)."""
+"""Pods that have to leave a node, through the eviction API in whichever version the server has."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from lightkube import AsyncClient
 from lightkube.core.exceptions import ApiError
@@ -17,6 +19,9 @@ TOO_MANY = 429
 
 SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
 """How a pod is refused that several budgets cover: as a fault of the server, code 500."""
+
+RESOURCES = "/api/v1"
+"""Where a server lists what pods can be asked for, evictions among it."""
 
 BUDGET = re.compile(r"The disruption budget (\S+) ")
 
@@ -47,7 +52,16 @@ def full_name(pod: Pod) -> str:
     return f"{metadata.namespace}/{metadata.name}"
 
 
-async def evicted(client: AsyncClient, pod: Pod, grace_seconds: int | None) -> str:
+def eviction_version(resources: Mapping[str, Any]) -> str:
+    """The API version of evictions by a server's own list: `policy/v1` since Kubernetes 1.22,
+    `policy/v1beta1` before. LookupError if it takes no evictions."""
+    for entry in resources["resources"]:
+        if entry["name"] == "pods/eviction":
+            return f"{entry['group']}/{entry['version']}"
+    raise LookupError("pods/eviction")
+
+
+async def evicted(client: AsyncClient, pod: Pod, version: str, grace_seconds: int | None) -> str:
     """Ask a pod to leave. How it is named while it is still there, with what holds it."""
     metadata = pod.metadata or ObjectMeta()
     eviction = Pod.Eviction(
@@ -57,6 +71,7 @@ async def evicted(client: AsyncClient, pod: Pod, grace_seconds: int | None) -> s
             preconditions=None,
         ),
     )
+    eviction.apiVersion = version  # lightkube fills in its own, whatever it is made with
     try:
         await client.create(eviction, str(metadata.name), namespace=metadata.namespace)
     except ApiError as error:

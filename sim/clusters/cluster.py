@@ -100,6 +100,11 @@ class Cluster(Record):
     network_since: float | None = None
 
     @property
+    def called(self) -> str:
+        """What people, and faults, call it: the first label of its endpoint."""
+        return self.endpoint.partition(".")[0]
+
+    @property
     def kubeconfig(self) -> str:
         """The text of admin.conf."""
         server = f"https://{self.endpoint}:{self.port}"

@@ -253,8 +253,14 @@ def group_of(group: str) -> Body:
     return {"name": group, "versions": versions, "preferredVersion": versions[0]}
 
 
-def resource_list(group: str, version: str) -> Body:
-    """Discovery of one group and version, the old form."""
+def eviction_version(release: str) -> str:
+    """How evictions are called by a server of this release: by one name only, as a client must
+    ask before it evicts."""
+    return "v1" if int(release.split(".")[1]) >= 22 else "v1beta1"
+
+
+def resource_list(group: str, version: str, release: str) -> Body:
+    """Discovery of one group and version, the old form, by a server of this release."""
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
@@ -263,12 +269,12 @@ def resource_list(group: str, version: str) -> Body:
             entry
             for kind in KINDS
             if (kind.group, kind.version) == (group, version)
-            for entry in _resources(kind)
+            for entry in _resources(kind, release)
         ],
     }
 
 
-def _resources(kind: Kind) -> Iterable[Body]:
+def _resources(kind: Kind, release: str) -> Iterable[Body]:
     shared = {"namespaced": kind.namespaced}
     yield shared | {
         "name": kind.plural,
@@ -286,7 +292,8 @@ def _resources(kind: Kind) -> Iterable[Body]:
             "verbs": list(part.verbs),
         }
         if part.kind:
-            entry |= {"group": part.group, "version": part.version}
+            version = eviction_version(release) if part is _EVICTION else part.version
+            entry |= {"group": part.group, "version": version}
         yield entry
 
 

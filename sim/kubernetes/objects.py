@@ -10,7 +10,16 @@ from sim.kubernetes.apply import applied
 from sim.kubernetes.budgets import admit_eviction
 from sim.kubernetes.errors import Body
 from sim.kubernetes.history import History
-from sim.kubernetes.kinds import BUDGETS, DAEMONSETS, EVENTS, NAMESPACES, NODES, PODS, Kind
+from sim.kubernetes.kinds import (
+    BUDGETS,
+    DAEMONSETS,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    Kind,
+    eviction_version,
+)
 from sim.kubernetes.pods import Pods, is_derived
 from sim.kubernetes.shelves import Shelves
 from sim.kubernetes.view import BUILT_IN, View, key
@@ -37,6 +46,7 @@ class Objects:
     version from `history`."""
 
     def __init__(self, clusters: SimulatedClusters, uid: str, clock: Clock) -> None:
+        self._clusters, self._uid = clusters, uid
         self._shelves = Shelves(clusters, uid, clock)
         self._pods = Pods(self._shelves)
         self._view = View(self._shelves, self._pods)
@@ -115,10 +125,19 @@ class Objects:
         return current
 
     def evict(self, namespace: str, name: str, asked: Body, *, dry_run: bool) -> None:
-        """Delete a pod, if its PodDisruptionBudget can spare it."""
+        """Delete a pod, if its PodDisruptionBudget can spare it. An eviction may be as old as it
+        likes, but not newer than the server."""
+        if asked.get("apiVersion") == "policy/v1" and eviction_version(self._release()) != "v1":
+            raise errors.malformed('no kind "Eviction" is registered for version "policy/v1"')
         pod = self.get(PODS, namespace, name)
         admit_eviction(pod, self._view.all(BUDGETS))
         self.delete(PODS, namespace, name, asked.get("deleteOptions") or {}, dry_run=dry_run)
+
+    def _release(self) -> str:
+        cluster = self._clusters.get(self._uid)
+        if cluster is None:
+            raise errors.no_quorum()
+        return cluster.version
 
     def _update(self, kind: Kind, current: Body, wanted: Body, options: Options) -> Body:
         """Make an object what it is wanted to be. Wanting what it is changes nothing."""

@@ -103,7 +103,7 @@ class SimulatedApiServers:
         self, request: web.BaseRequest, uid: str, address: str, requests: Requests
     ) -> web.StreamResponse:
         cluster = self._clusters.get(uid)
-        name = cluster.endpoint.split(".")[0] if cluster else uid
+        name = cluster.called if cluster else uid
         fault = self._faults.meet(f"kubernetes {name} {request.method} {request.path}")
         try:
             if fault is not None:
@@ -146,7 +146,7 @@ class SimulatedApiServers:
             raise errors.unauthorised()
         if _MASTERS.isdisjoint(user.groups):
             raise _forbidden(request, user)
-        if (told := _discovered(request)) is not None:
+        if (told := _discovered(request, cluster.version)) is not None:
             return told
         target = Target.of(request.path)
         if not alive:
@@ -215,7 +215,7 @@ def _version(version: str) -> Body:
     }
 
 
-def _discovered(request: web.BaseRequest) -> web.Response | None:
+def _discovered(request: web.BaseRequest, release: str) -> web.Response | None:
     """What the API has to offer, in the form the caller prefers. None: that is not the question."""
     known = kinds.GROUP_VERSIONS
     parts = request.path.strip("/").split("/")
@@ -229,11 +229,11 @@ def _discovered(request: web.BaseRequest) -> web.Response | None:
         case ["apis"]:
             body = kinds.group_list()
         case ["api", "v1"]:
-            body = kinds.resource_list("", "v1")
+            body = kinds.resource_list("", "v1", release)
         case ["apis", group] if any(group == name for name, _ in known):
             body = kinds.group_of(group)
         case ["apis", group, version] if (group, version) in known:
-            body = kinds.resource_list(group, version)
+            body = kinds.resource_list(group, version, release)
         case ["openapi", "v3"]:
             body = kinds.openapi_index()
         case ["openapi", "v3", "api", "v1"]:

@@ -110,3 +110,24 @@ async def test_an_api_that_refuses_evictions_for_another_reason_is_not_taken_for
     site.faults.add(Fault(where="kubernetes hello POST *", how=How.REFUSE, status=503, times=1))
     with pytest.raises(Unavailable, match="answered 503 to evict pod default/web-1"):
         await api.evict(node(site))
+
+
+async def test_evictions_are_called_as_the_server_calls_them(
+    api: KubernetesApi, site: Built, caller: httpx2.AsyncClient
+) -> None:
+    site.cluster.version = "1.20.2"
+    await run(caller, "web-1")
+    refused = await caller.post(f"{PODS}/web-1/eviction", json={"apiVersion": "policy/v1"})
+    assert refused.status_code == 400
+    await api.cordon(node(site))
+    assert "default/web-1 (asked to leave)" in await api.evict(node(site))
+    assert (await caller.get(f"{PODS}/web-1")).status_code == 404
+
+
+async def test_a_server_that_takes_no_evictions_is_named(
+    api: KubernetesApi, site: Built, caller: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run(caller, "web-1")
+    monkeypatch.setattr("sim.kubernetes.kinds.resource_list", lambda *_: {"resources": []})
+    with pytest.raises(Unavailable, match="API of hello does not say how pods are evicted"):
+        await api.evict(node(site))
