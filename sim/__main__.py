@@ -1,5 +1,7 @@
-"""`python -m sim`: a simulated site in a process of its own, until it is told to stop."""
+"""`python -m sim [--fault FAULT ...]`: a simulated site in a process of its own, until it is told
+to stop. It goes wrong as planned; `sim/troubles.py` has the faults with names."""
 
+import argparse
 import asyncio
 import json
 import logging
@@ -15,20 +17,21 @@ from pydantic import ValidationError
 
 from domain.errors import DomainError, Invalid, Unavailable
 from settings import Maas, MissingKeyError, Settings, read, start_log
+from sim import troubles
 from sim.faults import Fault, Faults
 from sim.ledger import Ledger
 from sim.pace import Pace, WallClock
 from sim.site import FAULTS, Site, compose, stock
 
 
-async def serve(settings: Settings) -> None:
+async def serve(settings: Settings, faults: Faults) -> None:
     """Serve until SIGTERM or SIGINT. One line of JSON says when, and where."""
     logging.getLogger("asyncssh").setLevel(logging.WARNING)  # it tells of every connection
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     with closing(Ledger(settings.state / "site.jsonl")) as ledger:
-        site = composed(settings, ledger)
+        site = composed(settings, ledger, faults)
         try:
             url = await started(site, settings.site.host, settings.site.port)
             print(json.dumps({"maas": url, "machines": settings.site.machines}), flush=True)
@@ -37,11 +40,8 @@ async def serve(settings: Settings) -> None:
             await site.stop()
 
 
-def composed(settings: Settings, ledger: Ledger) -> Site:
+def composed(settings: Settings, ledger: Ledger, faults: Faults) -> Site:
     """The site as the settings want it. What the ledger remembers is there already."""
-    faults = Faults()
-    for fault in planned(settings.site.faults_file):
-        faults.add(fault)
     return compose(
         stock(settings.site.machines),
         ledger=ledger,
@@ -66,8 +66,17 @@ async def started(site: Site, host: str, port: int) -> str:
         ) from error
 
 
+def plan(path: Path | None, named: Iterable[str]) -> Faults:
+    """What shall go wrong from the beginning: what the file says, then what the command line does.
+    Of two faults that befall the same call, the first one does."""
+    faults = Faults()
+    for fault in (*planned(path), *map(troubles.fault, named)):
+        faults.add(fault)
+    return faults
+
+
 def planned(path: Path | None) -> Iterable[Fault]:
-    """The faults to begin with. Invalid if the file with them is not such a list."""
+    """The faults in a file. Invalid if it is not a list of such."""
     if path is None:
         return ()
     try:
@@ -94,10 +103,19 @@ def make_key(path: Path) -> None:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m sim", description="Serve a simulated site.")
+    parser.add_argument(
+        "--fault",
+        action="append",
+        default=[],
+        metavar="FAULT",
+        help=f"what shall go wrong: {', '.join(troubles.TROUBLES)}; or a fault in JSON",
+    )
+    given = parser.parse_args()
     try:
         settings = read()
         start_log(settings)
-        uvloop.run(serve(settings))
+        uvloop.run(serve(settings, plan(settings.site.faults_file, given.fault)))
     except MissingKeyError as error:
         return _refused(str(error), "set WINDLASS_MAAS__API_KEY or WINDLASS_MAAS__API_KEY_FILE")
     except DomainError as error:

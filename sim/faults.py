@@ -11,6 +11,18 @@ A call is named `<system> <what>`:
     release abc123                           (likewise)
     kubeadm abc123 init                      kubernetes hello GET /readyz
     systemctl abc123 show
+
+Others are no calls of anybody's, but something that happens on the way or has to be there:
+
+    boot abc123                              (until its SSH server is up)
+    cloud-init abc123                        (the first boot)
+    dpkg abc123                              (whoever wants the package manager's lock)
+    disk abc123 /etc/kubernetes/admin.conf   (a write to that file)
+    token hello                              (a join shows its bootstrap token)
+    certificates hello                       (a control plane fetches the shared certificates)
+    etcd hello cp-1                          (whoever depends on that member)
+
+Machines are called by system id, clusters by the first label of their endpoint.
 """
 
 import fnmatch
@@ -29,6 +41,8 @@ class How(StrEnum):
     DROP        close the connection, do nothing; an SSH command: after `line` lines of output
     FAIL        begin, and end badly: a deployment, a kubeadm run
     REBOOT      the host restarts in the middle
+    EXPIRE      what was handed out for a while is taken for run out: a token, certificates
+    FLAP        in turn: as if nothing were, REFUSE, DROP
     """
 
     REFUSE = "refuse"
@@ -38,6 +52,14 @@ class How(StrEnum):
     DROP = "drop"
     FAIL = "fail"
     REBOOT = "reboot"
+    EXPIRE = "expire"
+    FLAP = "flap"
+
+
+NEVER_SECONDS = 10 * 365 * 86400.0
+"""As long as nobody waits."""
+
+_FLAPPING = (None, How.REFUSE, How.DROP)
 
 
 class Fault(Frozen):
@@ -82,5 +104,23 @@ class Faults:
                 continue
             calls.append(call)
             if fault.nth <= len(calls) < fault.nth + fault.times:
-                befalls = befalls or fault
+                befalls = befalls or _this_time(fault, len(calls) - fault.nth)
         return befalls
+
+    def lasts(self, call: str) -> float:
+        """How many seconds longer something takes than it does by itself. For what can be late but
+        has nobody to be answered: refused or dropped, it never comes to an end."""
+        match self.meet(call):
+            case None | Fault(how=How.FAIL):
+                return 0.0
+            case Fault(how=How.SLOW, seconds=seconds):
+                return seconds
+        return NEVER_SECONDS
+
+
+def _this_time(fault: Fault, turn: int) -> Fault | None:
+    """What a fault does on one of its turns."""
+    if fault.how is not How.FLAP:
+        return fault
+    how = _FLAPPING[turn % len(_FLAPPING)]
+    return None if how is None else fault.model_copy(update={"how": how})

@@ -148,7 +148,7 @@ def compose(
 ) -> Site:
     """The site as people get it: a region, hosts that kubeadm runs on, and the Kubernetes APIs
     they end up serving. Names resolve, for the hosts, by the region's own records."""
-    clusters = SimulatedClusters(ledger=ledger, clock=clock, pace=pace)
+    clusters = SimulatedClusters(ledger=ledger, clock=clock, pace=pace, faults=faults)
     clusters.serve_with(SimulatedApiServers(clusters, clock, faults))
     hosts = SimulatedHosts(
         ledger=ledger,

@@ -102,7 +102,7 @@ async def metal(
     """A site. `like` another one: in its place, from the same ledger file."""
     prefix = f"127.{secrets.randbelow(254) + 1}.{secrets.randbelow(254) + 1}"
     ledger, faults, clock = Ledger(path), Faults(), clock or WallClock()
-    clusters = SimulatedClusters(ledger=ledger, clock=clock, pace=pace)
+    clusters = SimulatedClusters(ledger=ledger, clock=clock, pace=pace, faults=faults)
     port = like.port if like else free_port(f"{prefix}.1")
     hosts = SimulatedHosts(
         ledger=ledger,

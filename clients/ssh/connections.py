@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import asyncssh
 
+from clients.ssh.failures import DISK_FULL, MAKE_ROOM, is_full
 from domain.errors import Failed, NotFound, Unavailable
 from domain.frozen import Frozen
 from domain.machine import Machine
@@ -44,10 +45,8 @@ class Answer(Frozen):
     def succeeded(self, machine: Machine) -> str:
         """What it wrote. A command that failed is Failed."""
         if self.status:
-            raise Failed(
-                f"{named(machine)} answered {self.status} to {self.command}: "
-                f"{self.err.strip()[-500:]}"
-            )
+            said = self.err.strip()[-500:]
+            raise _refused(f"{named(machine)} answered {self.status} to {self.command}: {said}")
         return self.out
 
 
@@ -107,7 +106,7 @@ class Connections:
             except asyncssh.SFTPNoSuchFile as error:  # somebody clears away what we put there
                 raise Unavailable(f"{named(machine)} had no place for {path}: {error}") from error
             except asyncssh.SFTPError as error:
-                raise Failed(f"{named(machine)} did not take {path}: {error}") from error
+                raise _refused(f"{named(machine)} did not take {path}: {error}") from error
             except (asyncssh.Error, OSError, TimeoutError) as error:
                 raise self._lost(machine, connection, f"a write of {path}", error) from error
 
@@ -241,6 +240,13 @@ class Connections:
 def named(machine: Machine) -> str:
     """How messages call a host."""
     return f"{machine.slot.name} ({machine.address or machine.system_id})"
+
+
+def _refused(message: str) -> Failed:
+    """What a host would not do, with what to do about it where that is plain."""
+    if is_full(message):
+        return Failed(message, reason=DISK_FULL, do=MAKE_ROOM)
+    return Failed(message)
 
 
 def line(*words: str) -> str:

@@ -11,6 +11,10 @@ from domain.errors import DomainError, Failed, Unavailable
 PREFLIGHT = 2
 """The exit code of checks that failed, until kubeadm gave it up for 1."""
 
+DISK_FULL = "DISK_FULL"
+MAKE_ROOM = "make room on the host's disk, or take the machine out of the pool"
+
+_NO_SPACE = "no space left on device"
 _TAIL = 2000
 _LONGEST = 600
 _CHECK = re.compile(r"\[ERROR [^\]]+\]: .*")
@@ -101,7 +105,7 @@ PACKAGE_FINAL = (
     ),
     Final(
         re.compile(r"No space left on device|not enough free space"),
-        "DISK_FULL",
+        DISK_FULL,
         "make room on the host, then ask for the same again",
     ),
 )
@@ -149,6 +153,11 @@ UPGRADE_FINAL = (
 )
 
 
+def is_full(words: str) -> bool:
+    """Whether somebody complains of a full disk."""
+    return _NO_SPACE in words.lower()
+
+
 def failure(
     what: str,
     status: int,
@@ -174,6 +183,8 @@ def failure(
     for known in final:
         if known.words.search(output):
             return Failed(message, reason=known.reason, do=known.do, facts=facts)
+    if is_full(output):
+        return Failed(message, reason=DISK_FULL, do=MAKE_ROOM, facts=facts)
     for each in passing:
         if each.words.search(output) and (again or not each.only_again):
             return Unavailable(message, reason=each.reason, facts=facts)

@@ -48,12 +48,17 @@ def authority(name: str) -> Pair:
 
 def client(issuer: Pair, user: str, group: str) -> Pair:
     """A client certificate, good for a year: `user` as its CN, `group` as its O."""
-    return _leaf(issuer, _name(user, group), ExtendedKeyUsageOID.CLIENT_AUTH, ())
+    return _leaf(issuer, _name(user, group), (ExtendedKeyUsageOID.CLIENT_AUTH,), ())
 
 
-def server(issuer: Pair, name: str, alternatives: Iterable[str]) -> Pair:
-    """A serving certificate, good for a year, for these host names and addresses."""
-    return _leaf(issuer, _name(name), ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
+def server(
+    issuer: Pair, name: str, alternatives: Iterable[str], *, also_calls: bool = False
+) -> Pair:
+    """A serving certificate, good for a year, for these host names and addresses. One that also
+    calls is a client certificate too, as those of etcd members are."""
+    purposes = [ExtendedKeyUsageOID.SERVER_AUTH]
+    purposes += [ExtendedKeyUsageOID.CLIENT_AUTH] if also_calls else []
+    return _leaf(issuer, _name(name), purposes, alternatives)
 
 
 def signing_key() -> str:
@@ -93,7 +98,10 @@ def kubeconfig(server_url: str, issuer_certificate: str, user: str, pair: Pair) 
 
 
 def _leaf(
-    issuer: Pair, subject: x509.Name, purpose: x509.ObjectIdentifier, alternatives: Iterable[str]
+    issuer: Pair,
+    subject: x509.Name,
+    purposes: Iterable[x509.ObjectIdentifier],
+    alternatives: Iterable[str],
 ) -> Pair:
     above = x509.load_pem_x509_certificate(issuer.certificate.encode())
     signer = cast(ec.EllipticCurvePrivateKey, load_pem_private_key(issuer.key.encode(), None))
@@ -101,7 +109,7 @@ def _leaf(
     builder = _builder(subject, above.subject, key.public_key(), _LEAF_LIFE)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
     builder = builder.add_extension(_usage(signs_certificates=False), True)
-    builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), False)
+    builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), False)
     over = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     builder = builder.add_extension(over, False)
     if names := [_alternative(text) for text in alternatives]:

@@ -25,6 +25,7 @@ from sim.clusters.cluster import (
     Token,
     UploadedCerts,
 )
+from sim.faults import Faults
 from sim.ledger import Ledger
 from sim.pace import Clock, Pace
 
@@ -49,8 +50,9 @@ class ApiServers(Protocol):
 class SimulatedClusters:
     """All clusters of a site. Every change is in the ledger before the method returns."""
 
-    def __init__(self, *, ledger: Ledger, clock: Clock, pace: Pace) -> None:
+    def __init__(self, *, ledger: Ledger, clock: Clock, pace: Pace, faults: Faults) -> None:
         self._ledger = ledger
+        self._faults = faults
         self._clock = clock
         self._pace = pace
         self._servers: ApiServers | None = None
@@ -88,6 +90,8 @@ class SimulatedClusters:
         return len(well) > len(voters) // 2
 
     def member_well(self, uid: str, member: Member) -> bool:
+        if self._faults.meet(f"etcd {self._clusters[uid].called} {member.name}") is not None:
+            return False
         return member.healthy and self._running.get(member.address) == (uid, member.name)
 
     def serves(self, uid: str, address: str) -> bool:
@@ -125,6 +129,8 @@ class SimulatedClusters:
         identity, _, secret = token.partition(".")
         known = self._clusters[uid].tokens.get(identity)
         if known is None or not secrets.compare_digest(known.secret.encode(), secret.encode()):
+            return False
+        if self._faults.meet(f"token {self._clusters[uid].called}") is not None:
             return False
         return known.expires is None or self._clock.now() < known.expires
 
@@ -182,6 +188,8 @@ class SimulatedClusters:
         """Whether the key fits. None: nothing is uploaded, or it has expired."""
         certs = self._clusters[uid].certs
         if certs is None or self._clock.now() >= certs.expires:
+            return None
+        if self._faults.meet(f"certificates {self._clusters[uid].called}") is not None:
             return None
         return certs.key_digest == _digest(certificate_key)
 

@@ -8,6 +8,7 @@ import os
 import posixpath
 from typing import NoReturn
 
+from sim.faults import Faults
 from sim.ledger import Ledger, Record
 from sim.pace import Clock
 
@@ -47,12 +48,18 @@ class Disk:
     """The file tree of one host. `who` is the user that asks; root may do everything."""
 
     def __init__(
-        self, host: str, ledger: Ledger, clock: Clock, files: dict[str, File] | None = None
+        self,
+        host: str,
+        ledger: Ledger,
+        clock: Clock,
+        faults: Faults,
+        files: dict[str, File] | None = None,
     ) -> None:
         """`files` is what `recalled` found for this host."""
         self._host = host
         self._ledger = ledger
         self._clock = clock
+        self._faults = faults
         self._files = dict(files or {})
 
     def format(self) -> None:
@@ -96,7 +103,8 @@ class Disk:
     def write(
         self, path: str, data: bytes, who: str = ROOT, *, mode: int = 0o644, append: bool = False
     ) -> None:
-        """Replace what the file holds, or add to it. `mode` is for a file that is new."""
+        """Replace what the file holds, or add to it. `mode` is for a file that is new. On a full
+        disk a file can still be made, and holds nothing then."""
         path = normal(path)
         if path == _NULL:
             return
@@ -109,6 +117,8 @@ class Disk:
             _refuse(errno.EISDIR, path)
         if not _may(file, who, _WRITE):
             _refuse(errno.EACCES, path)
+        if data and self._faults.meet(f"disk {self._host} {path}") is not None:
+            _refuse(errno.ENOSPC, path)
         file.text = (file.text if append else "") + data.decode("latin-1")
         self._keep(path, file)
 

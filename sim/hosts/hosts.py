@@ -12,8 +12,8 @@ from domain.machine import Role
 from domain.releases import Version
 from domain.upgrades import tolerates
 from sim.clusters import SimulatedClusters
-from sim.faults import Faults
-from sim.hosts import cloud_init, commands, etcd, file_commands, kubeadm, services
+from sim.faults import NEVER_SECONDS, Fault, Faults, How
+from sim.hosts import cloud_init, commands, etcd, file_commands, kubeadm, locks, services
 from sim.hosts.disk import ROOT, Disk, recalled
 from sim.hosts.host import NODES, Host, HostState, Kind, Shared
 from sim.hosts.shell import Call, Command, Written, run_unit
@@ -67,7 +67,7 @@ class SimulatedHosts:
         self._servers: dict[str, Sshd] = {}
         files = recalled(ledger)
         for identity, state in ledger.recall("host", HostState).items():
-            disk = Disk(identity, ledger, clock, files.get(identity))
+            disk = Disk(identity, ledger, clock, faults, files.get(identity))
             self._add(Host(self._shared, state, disk))
 
     async def start(self) -> None:
@@ -94,16 +94,26 @@ class SimulatedHosts:
         await self.wipe(machine.system_id)
         key = asyncssh.generate_private_key("ssh-ed25519", comment=machine.hostname)
         now = self._shared.clock.now()
-        answers = now + self._shared.pace.boot
+        answers = now + self._boot_seconds(machine.system_id)
+        first_boot = cloud_init.read(machine.user_data)
+        settles = answers + self._shared.pace.cloud_init
+        match self._shared.faults.meet(f"cloud-init {machine.system_id}"):
+            case Fault(how=How.SLOW, seconds=seconds):
+                settles += seconds
+            case Fault(how=How.HANG):
+                settles += NEVER_SECONDS
+            case Fault(message=message):
+                first_boot = first_boot.model_copy(update={"fault": message})
         state = HostState(
             machine=machine,
             host_key=key.export_private_key().decode(),
             boot_id=str(uuid4()),
             answers_from=answers,
-            settled_from=answers + self._shared.pace.cloud_init,
-            first_boot=cloud_init.read(machine.user_data),
+            settled_from=settles,
+            first_boot=first_boot,
         )
-        disk = Disk(machine.system_id, self._shared.ledger, self._shared.clock)
+        shared = self._shared
+        disk = Disk(machine.system_id, shared.ledger, shared.clock, shared.faults)
         disk.format()
         host = Host(self._shared, state, disk)
         cloud_init.lay_out(state.first_boot, disk)
@@ -131,7 +141,7 @@ class SimulatedHosts:
             return
         host.state.powered = True
         host.state.boot_id = str(uuid4())
-        host.state.answers_from = self._shared.clock.now() + self._shared.pace.boot
+        host.state.answers_from = self._shared.clock.now() + self._boot_seconds(system_id)
         _write_boot_id(host)
         host.keep()
         self._start(host)
@@ -199,6 +209,9 @@ class SimulatedHosts:
                     found.append(f"{cluster.endpoint}: {on}, API {api}")
         return found
 
+    def _boot_seconds(self, system_id: str) -> float:
+        return self._shared.pace.boot + self._shared.faults.lasts(f"boot {system_id}")
+
     def _add(self, host: Host) -> None:
         self._hosts[host.id] = host
         self._servers[host.id] = Sshd(host, COMMANDS, self._port)
@@ -239,6 +252,8 @@ class SimulatedHosts:
 async def _settle(host: Host) -> None:
     """The last stage of cloud-init: packages, then the commands as one script."""
     state = host.state
+    if state.first_boot.packages and await locks.held(host, locks.patience(host.disk)):
+        state.cloud_init_error = "('package_update_upgrade_install', could not get dpkg's lock)"
     services.install(host, list(state.first_boot.packages))
     log = Written(host.disk, _FIRST_BOOT_LOG, ROOT)
     status = 0

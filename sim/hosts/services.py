@@ -6,6 +6,7 @@ import json
 import re
 
 from sim.faults import Fault, How
+from sim.hosts import locks
 from sim.hosts.disk import ROOT
 from sim.hosts.host import NODES, Host, Unit
 from sim.hosts.shell import Call, Command
@@ -169,10 +170,13 @@ async def _apt_get(call: Call) -> int:
         return 100
     state, clock = call.host.state, call.host.shared.clock
     if not state.settled and not call.unit:  # cloud-init holds the lock until it is through
-        if not _waits_for_lock(call):
+        if not locks.patience(call.disk, *call.words):
             await call.complain("E: Could not get lock /var/lib/dpkg/lock-frontend.")
             return 100
         await clock.sleep(max(0.0, state.settled_from - clock.now()))
+    if await locks.held(call.host, locks.patience(call.disk, *call.words)):
+        await call.complain(locks.COMPLAINT)
+        return 100
     words = call.words[1:]
     while "-o" in words:
         at = words.index("-o")
@@ -244,16 +248,6 @@ def _held(host: Host, packages: list[str]) -> list[str]:
         for name, version in named.items()
         if name in state.held and version != state.packages.get(name)
     ]
-
-
-def _waits_for_lock(call: Call) -> bool:
-    """Whether apt was told, by an option or in its own files, to wait for dpkg's lock."""
-    settings = [
-        call.disk.read(path).decode()
-        for path in call.disk.paths()
-        if path.startswith("/etc/apt/apt.conf.d/")
-    ]
-    return any("DPkg::Lock::Timeout" in text for text in [*call.words, *settings])
 
 
 async def _apt_mark(call: Call) -> int:

@@ -1,5 +1,6 @@
 """Running commands on a simulated host: scripts, streams, and the call a command receives."""
 
+import errno
 import fnmatch
 import getopt
 import posixpath
@@ -34,7 +35,8 @@ class Held:
 
 
 class Written:
-    """Output that goes to the end of a file."""
+    """Output that goes to the end of a file. What a full disk does not take is lost: few programs
+    look whether what they say arrives."""
 
     def __init__(self, disk: Disk, path: str, user: str) -> None:
         self._disk = disk
@@ -42,7 +44,11 @@ class Written:
         self._user = user
 
     async def write(self, data: bytes) -> None:
-        self._disk.write(self._path, data, self._user, append=True)
+        try:
+            self._disk.write(self._path, data, self._user, append=True)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
 
 
 async def nothing() -> bytes:

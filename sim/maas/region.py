@@ -133,8 +133,11 @@ _BEFALLS: dict[How, _Befalls] = {
     How.DROP: SimulatedMaas._drop,
     How.FAIL: SimulatedMaas._refuse,
     How.REBOOT: SimulatedMaas._drop,
+    How.EXPIRE: SimulatedMaas._refuse,
+    How.FLAP: SimulatedMaas._refuse,
 }
-"""How each fault goes on the wire. A call is too short to fail or to be rebooted in its middle."""
+"""How each fault goes on the wire. A call is too short to fail or to be rebooted in its middle, and
+one that flaps has been told what it is this time."""
 
 
 def _cut(request: web.Request) -> web.Response:

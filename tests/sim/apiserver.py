@@ -164,7 +164,7 @@ async def built(
     """A site that can have one cluster. `like` another: in its place, from the same ledger."""
     prefix = like.prefix if like else _prefix()
     ledger, faults, clock = Ledger(path), Faults(), clock or WallClock()
-    clusters = SimulatedClusters(ledger=ledger, clock=clock, pace=pace)
+    clusters = SimulatedClusters(ledger=ledger, clock=clock, pace=pace, faults=faults)
     servers = SimulatedApiServers(clusters, clock, faults)
     clusters.serve_with(servers)
     port = like.port if like else free_port(f"{prefix}.1")

@@ -144,7 +144,11 @@ async def _phases(work: Work, verb: Verb) -> None:
         fault = work.fault
         if fault is not None and fault.how is How.FAIL and phase.name == verb.breaks_at:
             raise KubeadmError(f"error execution phase {phase.name}: {fault.message}")
-        await phase.act(work)
+        try:
+            await phase.act(work)
+        except OSError as error:
+            why = f"write {error.filename}: {str(error.strerror).lower()}"
+            raise KubeadmError(f"error execution phase {phase.name}: {why}") from error
         work.run.phase = number
         last = number == len(verb.phases)
         state.kind = verb.becomes(work) if last else verb.begun or state.kind
