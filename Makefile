@@ -13,8 +13,8 @@ define have_python
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format protos descriptors bench reliability histories migration docs \
-	lock clean .venv .venv-libmaas
+.PHONY: help up test check format protos descriptors bench reliability conformance histories \
+	migration docs lock clean .venv .venv-libmaas .venv-conformance
 
 help: ## show this
 	@grep -hE '^[a-z.-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -46,6 +46,9 @@ bench: .venv ## measure, and write build/bench.json
 reliability: .venv ## kill processes at random and count what is left; T=R01 for one drill
 	@$(BIN)/python -m tests.reliability $(T)
 
+conformance: .venv ## be held against what others made; T=etcd for one stage
+	@$(BIN)/python -m tests.conformance $(T)
+
 histories: .venv ## record the workflow histories that the suite replays
 	@$(BIN)/python -m tests.histories
 
@@ -60,11 +63,12 @@ lock: ## write requirements/*.txt anew from pyproject.toml
 	@$(PYTHON) requirements/lock.py
 
 clean: ## remove what make made; the state of `make up` too
-	@rm -rf .venv .venv-libmaas .windlass build *.egg-info
+	@rm -rf .venv .venv-libmaas .venv-conformance .windlass build *.egg-info
 
 # An environment is there once its last file is. What an interrupted run left is begun anew.
 .venv: .venv/.installed
 .venv-libmaas: .venv-libmaas/.installed
+.venv-conformance: .venv-conformance/.installed
 
 .venv/.installed: requirements/dev.txt pyproject.toml
 	$(have_python)
@@ -76,9 +80,9 @@ clean: ## remove what make made; the state of `make up` too
 	@$(BIN)/python $(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-.venv-libmaas/.installed: requirements/libmaas.txt
+.venv-libmaas/.installed .venv-conformance/.installed: .venv-%/.installed: requirements/%.txt
 	$(have_python)
-	@test -e $@ || rm -rf .venv-libmaas
-	@$(PYTHON) -m venv .venv-libmaas
-	@.venv-libmaas/bin/python $(PIP) --require-hashes -r requirements/libmaas.txt
+	@test -e $@ || rm -rf .venv-$*
+	@$(PYTHON) -m venv .venv-$*
+	@.venv-$*/bin/python $(PIP) --require-hashes -r $<
 	@touch $@

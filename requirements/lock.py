@@ -28,6 +28,7 @@ LOCKS = {
         *("-c", "requirements/embedded.txt"),
     ],
     "libmaas": ["requirements/libmaas.in"],
+    "conformance": ["requirements/conformance.in"],
 }
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.programs.running import ROOT
 
+ENVIRONMENTS = (".venv", ".venv-libmaas", ".venv-conformance")
 MAKE = shutil.which("make") or "make"
 
 PYTHON = """#!/bin/sh
@@ -27,8 +28,9 @@ class Tree:
         self.root = root
         shutil.copy(ROOT / "Makefile", root)
         (root / "requirements").mkdir()
-        for name in ("pyproject.toml", "requirements/dev.txt", "requirements/libmaas.txt"):
-            (root / name).touch()
+        (root / "pyproject.toml").touch()
+        for name in ("dev", "libmaas", "conformance"):
+            (root / "requirements" / f"{name}.txt").touch()
         self.program("python", PYTHON)
 
     def program(self, path: str, script: str) -> None:
@@ -56,14 +58,14 @@ def tree(tmp_path: Path) -> Tree:
     return Tree(tmp_path)
 
 
-@pytest.mark.parametrize("environment", [".venv", ".venv-libmaas"])
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_what_is_installed_is_installed_once(tree: Tree, environment: str) -> None:
     for _ in range(2):
         assert tree.make(environment).returncode == 0
     assert tree.installations == 1
 
 
-@pytest.mark.parametrize("environment", [".venv", ".venv-libmaas"])
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_an_interrupted_installation_is_begun_anew(tree: Tree, environment: str) -> None:
     half = tree.root / environment / "lib" / "half"
     half.mkdir(parents=True)
@@ -83,7 +85,7 @@ def test_an_installation_that_failed_is_tried_again(tree: Tree) -> None:
     assert tree.installations == 3
 
 
-@pytest.mark.parametrize("target", [".venv", ".venv-libmaas", "lock"])
+@pytest.mark.parametrize("target", [*ENVIRONMENTS, "lock"])
 @pytest.mark.parametrize("variable", ["PATH", "PYTHON"])
 def test_a_machine_without_python_is_told_so(tree: Tree, target: str, variable: str) -> None:
     made = tree.make(target, **{variable: "/nowhere"})
