@@ -5,9 +5,10 @@ import secrets
 import socket
 from pathlib import Path
 
+import httpx2
 import pytest
 
-from tests.programs.running import Ending, ended, surroundings
+from tests.programs.running import Ending, ended, running, surroundings
 
 
 @pytest.fixture
@@ -21,8 +22,8 @@ def environment(tmp_path: Path) -> dict[str, str]:
     )
 
 
-async def site(environment: dict[str, str]) -> Ending:
-    return await ended("-m", "sim", environment=environment)
+async def site(environment: dict[str, str], *words: str) -> Ending:
+    return await ended("-m", "sim", *words, environment=environment)
 
 
 async def test_a_port_in_use_is_one_line_and_a_failure(environment: dict[str, str]) -> None:
@@ -56,6 +57,30 @@ async def test_faults_that_are_none_are_a_failure_to_start(
     said, *_, do = (await site(environment)).refusal
     assert said.startswith(f"error: {path} is no list of faults: ")
     assert "WINDLASS_SITE__FAULTS_FILE" in do
+
+
+async def test_a_fault_that_nobody_knows_is_a_failure_to_start(environment: dict[str, str]) -> None:
+    said, do = (await site(environment, "--fault", "dpkg-locked", "--fault", "sulks")).refusal
+    assert said == "error: no fault is called 'sulks'"
+    assert "dpkg-locked" in do
+
+
+async def test_a_site_begins_with_the_faults_it_is_given(environment: dict[str, str]) -> None:
+    words = (
+        "-m",
+        "sim",
+        "--fault",
+        "dpkg-locked,times=3",
+        "--fault",
+        '{"where": "*", "how": "hang"}',
+    )
+    async with running(*words, environment=environment) as process:
+        assert process.stdout is not None
+        url = json.loads(await process.stdout.readline())["maas"]
+        async with httpx2.AsyncClient(trust_env=False) as http:
+            plan = (await http.get(url.removesuffix("MAAS/") + "site/faults")).json()
+    shown = [(each["fault"]["where"], each["fault"]["times"]) for each in plan]
+    assert shown == [("dpkg *", 3), ("*", 1)]
 
 
 async def test_a_state_that_cannot_be_kept_is_one_line_and_a_failure(
