@@ -16,10 +16,11 @@ from sim import troubles
 from sim.faults import Faults
 from sim.pace import HandClock
 from sim.troubles import TROUBLES
+from tests.clients.cluster import founding, insist, joining
 from tests.clients.maas.pool import client, slot, taken
 from tests.clients.test_kubernetes import api, node, site, vault
 from tests.clients.test_kubernetes_pods import caller, run
-from tests.clients.test_ssh import Crew, crew, founding, insist, joining
+from tests.clients.test_ssh import Crew, crew
 from tests.metal import Metal, metal, until
 from tests.sim.apiserver import Built
 from tests.sim.region import Region, some

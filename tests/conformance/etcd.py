@@ -21,7 +21,8 @@ from domain.machine import Machine
 from sim.clusters import authority
 from sim.hosts.hosts import COMMANDS
 from sim.hosts.shell import Call
-from tests.clients.test_ssh import Crew, founding, joining
+from tests.clients.cluster import founding, joining
+from tests.clients.test_ssh import Crew
 from tests.conformance.environments import PROGRAMS, installed, said
 from tests.conformance.environments import etcd as program
 from tests.conformance.processes import EndedBadlyError, done, eventually, running, stop
