@@ -62,7 +62,10 @@ class Kaas(Part):
         5, ge=1, description="copies of one cluster that are kept; the oldest go"
     )
     drain_seconds: float = Field(
-        600.0, description="how long pods may take to leave a node that is taken away"
+        600.0, description="how long pods may take to leave a node that is taken away or upgraded"
+    )
+    upgrade_at_once: int = Field(
+        1, ge=1, description="workers of one pool that are upgraded at the same time"
     )
     control_planes: tuple[int, ...] = Field((1, 3, 5), description="control-plane sizes allowed")
     machines_per_pool: int = Field(500, description="the most machines one pool may ask for")

@@ -7,7 +7,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from domain.cluster import Phase
 from domain.errors import Failure
 from domain.frozen import Frozen
-from domain.operation import CHANGES, Cancelled, Kind, Operation, OperationId, Reached, Stage
+from domain.operation import SETTLED, Cancelled, Kind, Operation, OperationId, Reached, Stage
 from domain.ports import Stock
 from store.clusters import Clusters
 from store.operations import Operations
@@ -23,10 +23,10 @@ ALIVE = frozenset({WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONT
 LOST: dict[Kind, Phase | None] = {
     Kind.CREATE_CLUSTER: Phase.ERROR,
     Kind.DELETE_CLUSTER: None,
-    **dict.fromkeys(CHANGES),
+    **dict.fromkeys(SETTLED),
 }
-"""What a cluster is once the workflow that changed it is gone. None: as it was, or, after a change
-of pools, what its slots make of it."""
+"""What a cluster is once the workflow that changed it is gone. None: as it was, or, if it stood
+before, what its slots make of it."""
 
 NEVER = {
     True: "began the operation",

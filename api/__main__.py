@@ -39,6 +39,7 @@ from store.pools import Pools
 from store.sealing import Seal
 from store.secrets import Secrets
 from store.tail import Tail
+from store.upgrades import Upgrades
 from workflows.catalogue import CATALOGUE
 
 QUEUE = "workflows"
@@ -126,14 +127,15 @@ class Api:
         building = Building(
             domain=kaas.domain,
             workers_at_once=kaas.workers_at_once,
+            upgrade_at_once=kaas.upgrade_at_once,
             drain_seconds=kaas.drain_seconds,
         )
         offer = Offer(catalogue(self._settings), limits, building)
         kubeconfigs = Kubeconfigs(
             self._vault, clusters, api_port=kaas.api_port, resolve=kaas.resolve
         )
-        pools = Pools(self._database)
-        servicer = Cluster(clusters, pools, kubeconfigs, self._launch, offer, built)
+        pools, upgrades = Pools(self._database), Upgrades(self._database)
+        servicer = Cluster(clusters, pools, upgrades, kubeconfigs, self._launch, offer, built)
         return Service(kaas_pb2.DESCRIPTOR.services_by_name["Cluster"], servicer)
 
     def _changes(self) -> list[Service]:

@@ -24,6 +24,8 @@ REQUEST_ID = "x-request-id"
 IDEMPOTENCY_KEY = "idempotency-key"
 OPERATION = "windlass-operation"
 
+WHY = "windlass-why"
+
 KEY_LENGTH = 128
 
 
@@ -80,6 +82,12 @@ def asked(request: Message) -> Ask:
 def refer(context: Context, operation: OperationId) -> None:
     """Tell the caller, beside the reply, which operation its request led to."""
     context.set_trailing_metadata(((REQUEST_ID, _RUNNING.get().request_id), (OPERATION, operation)))
+
+
+def explain(context: Context, why: str) -> None:
+    """Tell the caller, beside the reply, why there is no more in it."""
+    told = why.encode("ascii", "replace").decode()
+    context.set_trailing_metadata(((REQUEST_ID, _RUNNING.get().request_id), (WHY, told)))
 
 
 def _drawn() -> str:

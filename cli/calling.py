@@ -109,6 +109,14 @@ class Call:
         """Ask a question. It changes nothing, so gRPC may ask again when a connection breaks."""
         return await method(request, timeout=seconds)
 
+    async def ask_all(
+        self, method: "grpc.aio.UnaryUnaryMultiCallable[Request, Reply]", request: Request
+    ) -> tuple[Reply, dict[str, str]]:
+        """Ask a question, and hear also what is said beside the answer."""
+        call = method(request, timeout=READ_SECONDS)
+        reply = await call
+        return reply, {key: str(value) for key, value in await call.trailing_metadata()}
+
     async def change(
         self,
         method: "grpc.aio.UnaryUnaryMultiCallable[Request, Reply]",

@@ -112,6 +112,57 @@ class PoolChange(Frozen):
         return len(self.adding) + len(self.readmitting) + len(self.retiring)
 
 
+class PoolUpgrade(Frozen):
+    """Nodes of one pool that are to run another release, in their order."""
+
+    name: str
+    machines: tuple[Machine, ...]
+
+
+class Upgrade(Frozen):
+    """What an upgrade does to a cluster that stands: the nodes that are not there yet, in the order
+    in which it is their turn."""
+
+    release: Release
+    before: str
+    """The version that the cluster ran when it was first asked for."""
+    working: tuple[Machine, ...]
+    """The control planes that work."""
+    control_plane: tuple[Machine, ...] = ()
+    pools: tuple[PoolUpgrade, ...] = ()
+    leads: bool = False
+    """Whether the first of these control planes takes the cluster's own configuration along: none
+    has done so yet."""
+    resumed: bool = False
+    """Whether an earlier upgrade to the same version was begun and not finished."""
+    done: int = 0
+    """How many nodes run the release already."""
+    at_once: int = 1
+    """Nodes of a pool that are upgraded at the same time."""
+    drain_seconds: float = 600.0
+    """How long the pods of one node may take to leave; then it is upgraded with those left."""
+
+    @property
+    def machines(self) -> tuple[Machine, ...]:
+        return self.control_plane + tuple(m for pool in self.pools for m in pool.machines)
+
+    @property
+    def through(self) -> tuple[Machine, ...]:
+        """The control planes to ask; where none works, those that are to be mended by this."""
+        return self.working or self.control_plane
+
+    @property
+    def forewarned(self) -> bool:
+        """Whether kubeadm can be asked first what it thinks of it: it says nothing of a cluster
+        whose first control plane was left half upgraded."""
+        return self.leads and self.control_plane[:1] == self.working[:1] != ()
+
+    def headline(self, done: int) -> str:
+        """How far it has come once so many of its nodes are done."""
+        nodes = self.done + len(self.machines)
+        return f"upgrade {self.before}->{self.release.version}: {self.done + done}/{nodes} nodes"
+
+
 class ClusterPlan(Frozen):
     """A cluster as it will be built: every slot named. Frozen into its operation."""
 
@@ -125,6 +176,8 @@ class ClusterPlan(Frozen):
     workers_at_once: int = 8
     change: PoolChange | None = None
     """What is to be changed, if the cluster stands already."""
+    upgrade: Upgrade | None = None
+    """What is to be upgraded, likewise."""
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -139,6 +192,8 @@ class Cluster(Frozen):
     phase: Phase
     message: str
     version: str
+    pending: str = ""
+    """The version that an upgrade which is not finished is to bring it to. Empty: there is none."""
     endpoint: str
     published: bool = False
     """Whether its kubeconfig may be given out: the API has answered through the endpoint."""

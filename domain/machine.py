@@ -118,6 +118,22 @@ class SlotState(Frozen):
     kubelet: str = ""
     """The version the node's kubelet reports, without a v. Empty until it has joined."""
 
+    @property
+    def machine(self) -> Machine:
+        """What fills the slot."""
+        return Machine(
+            slot=self.slot,
+            system_id=self.system_id,
+            hostname=self.hostname,
+            address=self.address,
+            status=self.status,
+        )
+
+    @property
+    def version(self) -> str:
+        """What its node runs: what the kubelet said, or else what it was made with."""
+        return self.kubelet or self.slot.release.version
+
 
 FILLED: dict[tuple[str, Sighting], SlotPhase] = {
     ("machines.allocate", Sighting.ENDED): SlotPhase.ALLOCATED,
@@ -133,15 +149,28 @@ FILLED: dict[tuple[str, Sighting], SlotPhase] = {
 }
 """What a step seen says about the slot it was done to. Other sightings say nothing new."""
 
-DISAPPOINTING = frozenset(
-    {"machines.deploy", "machines.wait_deployed", "kubeadm.reach", "kubeadm.preflight"}
-)
-"""Steps whose final stumble means that the machine, not the plan, is at fault."""
+STUMBLED: dict[str, SlotPhase] = {
+    "machines.deploy": SlotPhase.FAILED,
+    "machines.wait_deployed": SlotPhase.FAILED,
+    "kubeadm.reach": SlotPhase.FAILED,
+    "kubeadm.preflight": SlotPhase.FAILED,
+    "kubernetes.wait_node": SlotPhase.JOINED,
+}
+"""What a slot is once such a step has stumbled for good: its machine, not the plan, is at fault."""
+
+
+UNMOVED: dict[tuple[str, Sighting], SlotPhase] = {
+    ("kubernetes.wait_node", Sighting.ENDED): SlotPhase.DRAINING,
+    ("kubernetes.wait_node", Sighting.STUMBLED): SlotPhase.HEALTHY,
+    ("kubernetes.uncordon", Sighting.ENDED): SlotPhase.JOINED,
+}
+"""The phase of which such a sighting says nothing: a node that is Ready may be closed to pods all
+the same, one that works is not given up for one look, and one that is open need not be Ready."""
 
 
 def filled(verb: str, sighting: Sighting, *, final: bool) -> SlotPhase | None:
     """What a slot is after a step was seen; None: as it was. An undo's release counts like any
     other."""
-    if sighting is Sighting.STUMBLED and final and verb in DISAPPOINTING:
-        return SlotPhase.FAILED
+    if sighting is Sighting.STUMBLED and final:
+        return STUMBLED.get(verb)
     return FILLED.get((verb, sighting))

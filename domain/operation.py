@@ -18,10 +18,14 @@ class Kind(StrEnum):
     ADD_NODE_POOL = "add-node-pool"
     SCALE_NODE_POOL = "scale-node-pool"
     DELETE_NODE_POOL = "delete-node-pool"
+    UPGRADE_CLUSTER = "upgrade-cluster"
 
 
 CHANGES = frozenset({Kind.ADD_NODE_POOL, Kind.SCALE_NODE_POOL, Kind.DELETE_NODE_POOL})
 """The kinds that change the pools of a cluster that stands."""
+
+SETTLED = CHANGES | {Kind.UPGRADE_CLUSTER}
+"""The kinds after which a cluster is what its slots make of it, however they end."""
 
 
 class Stage(StrEnum):
@@ -187,6 +191,9 @@ class Reached(Frozen):
     undone: bool = False
     """What was begun has been taken back, or nothing was: there is nothing left to be reached."""
     note: str = ""
+    headline: str = ""
+    """How far it has come, in words of its own: they stand in the cluster's message instead of a
+    count of steps from now on."""
     failure: Failure | None = None
 
     @classmethod

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from domain.cluster import ClusterPlan, PoolChange, Retiring
 from domain.frozen import Frozen
-from domain.machine import Slot
+from domain.machine import Machine, Role, Slot
 from domain.operation import CHANGES, Kind, Step, StepKey, StepState
 
 
@@ -56,6 +56,12 @@ USUALLY: dict[str, float] = {
     "kubernetes.drain": 60,
     "kubernetes.delete_node": 1,
     "kubeadm.reset": 20,
+    "kubeadm.foresee": 60,
+    "kubeadm.back_up": 20,
+    "kubeadm.upgrade": 120,
+    "kubeadm.renew_kubelet": 60,
+    "kubernetes.wait_api_version": 20,
+    "kubernetes.wait_version": 30,
 }
 """Seconds on real metal, to weigh steps by until there are runs to learn from."""
 
@@ -85,6 +91,27 @@ RETIREMENT: dict[bool, tuple[str, ...]] = {
     False: ("kubernetes.delete_node", "machines.release"),
 }
 """From a slot that is to go to a machine of nobody's, by whether its node works."""
+
+RENEWAL: dict[Role, tuple[str, ...]] = {
+    Role.CONTROL_PLANE: (
+        "kubeadm.upgrade",
+        "kubernetes.cordon",
+        "kubernetes.drain",
+        "kubeadm.renew_kubelet",
+        "kubernetes.wait_api_version",
+        "kubernetes.wait_version",
+        "kubernetes.uncordon",
+    ),
+    Role.WORKER: (
+        "kubeadm.upgrade",
+        "kubernetes.cordon",
+        "kubernetes.drain",
+        "kubeadm.renew_kubelet",
+        "kubernetes.wait_version",
+        "kubernetes.uncordon",
+    ),
+}
+"""From a node of one release to the same node of the next."""
 
 RETIRED_AT_ONCE = 2
 """Nodes of one cluster that are emptied at the same time: their pods need a place on the others."""
@@ -143,10 +170,31 @@ def _retirement(retiring: Retiring) -> Lane:
     return _lane(retiring.named, *RETIREMENT[retiring.works])
 
 
+def _upgrade(plan: ClusterPlan) -> tuple[Leg, ...]:
+    if plan.upgrade is None:
+        return ()
+    upgrade = plan.upgrade
+    working = [machine.slot for machine in upgrade.working]
+    legs = [Leg(lanes=_lanes(working, "kubernetes.wait_node"))]
+    if upgrade.forewarned:
+        legs.append(Leg(lanes=_lanes(working[:1], "kubeadm.foresee")))
+    if upgrade.control_plane:
+        legs.append(Leg(lanes=_lanes(working[:1], "kubeadm.back_up")))
+    legs += [Leg(lanes=(_renewal(machine),)) for machine in upgrade.control_plane]
+    for pool in upgrade.pools:
+        legs.append(Leg(queue=tuple(map(_renewal, pool.machines)), at_once=upgrade.at_once))
+    return tuple(leg for leg in legs if leg.lanes or leg.queue)
+
+
+def _renewal(machine: Machine) -> Lane:
+    return _lane(machine.named, *RENEWAL[machine.slot.role])
+
+
 OUTLINES = {
     Kind.CREATE_CLUSTER: _create,
     Kind.DELETE_CLUSTER: _delete,
     **dict.fromkeys(CHANGES, _change),
+    Kind.UPGRADE_CLUSTER: _upgrade,
 }
 
 

@@ -30,6 +30,9 @@ RANK: dict[SlotPhase, int] = {
 }
 """Who goes first: empty places, then what is going already, what failed, what is not Ready."""
 
+EMPTY = frozenset({SlotPhase.PLANNED, SlotPhase.RELEASED})
+"""The phases in which nothing is in a slot."""
+
 WORKING = frozenset({SlotPhase.HEALTHY, SlotPhase.DRAINING})
 """The phases in which a node may run pods."""
 

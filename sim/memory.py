@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 from domain.errors import Failed, Invalid, NotFound, Unavailable
 from domain.machine import Machine, Role, Search, Slot
-from domain.ports import ClusterMark, Endpoint, Joining, Node, Stock
+from domain.ports import ClusterMark, Endpoint, Joining, Node, Snapshot, Stock, Upgrading
+from domain.releases import Version
+from domain.upgrades import reaches
 
 
 @dataclass
@@ -25,6 +27,12 @@ class Metal:
     node: str = ""
     sour: bool = False
     """Never deploys."""
+    kubeadm: str = ""
+    """The version for which kubeadm made or upgraded it."""
+    kubelet: str = ""
+    """The version of the kubelet that runs on it."""
+    server: str = ""
+    """The version of the API server that runs on it, if it is a control plane."""
 
 
 @dataclass
@@ -46,6 +54,14 @@ class MemoryWorld:
     """The nodes that take no pods."""
     pods: dict[str, list[str]] = field(default_factory=dict)
     """Pods by node that will not leave it, each with what holds it."""
+    configured: dict[str, str] = field(default_factory=dict)
+    """The version that each cluster's own configuration names."""
+    snapshots: dict[str, str] = field(default_factory=dict)
+    """Copies of etcd, by name, and the version of the API server that each was taken under."""
+    disturbed: list[str] = field(default_factory=list)
+    """Nodes whose kubelet was renewed under their pods: while they were open to more."""
+    stuck: set[str] = field(default_factory=set)
+    """Machines on which no other kubelet can be installed."""
     refusing: int = 0
     """So many releases are refused for good before one is carried out."""
 
@@ -94,11 +110,15 @@ class MemoryWorld:
     def reset(self, metal: Metal) -> None:
         """Make it a host again that is nobody's node. Nobody in its cluster is told; with the
         last member, etcd and what the API lists are gone."""
-        metal.node = ""
+        metal.node = metal.kubeadm = metal.kubelet = metal.server = ""
         cluster = metal.cluster
         if self.dead_members(cluster) == self.members.get(cluster):
             del self.members[cluster]
             self.nodes.pop(cluster, None)
+
+    def servers(self, cluster: str) -> list[Metal]:
+        """The machines on which the API servers of a cluster run."""
+        return [metal for metal in self.machines if metal.cluster == cluster and metal.server]
 
     def give_back(self, metal: Metal) -> None:
         if metal.node:
@@ -200,6 +220,7 @@ class MemoryNodes:
             raise Failed(f"{joining.endpoint} does not lead to {joining.machine.address}")
         self._world.kubeadm_runs.append(f"init {metal.system_id}")
         self._world.members[cluster] = [metal.system_id]
+        self._world.configured[cluster] = joining.machine.slot.release.version
         self._become(joining.machine, metal)
 
     async def join(self, joining: Joining) -> None:
@@ -210,6 +231,7 @@ class MemoryNodes:
             raise Unavailable(f"no API answers for {cluster}")
         if joining.machine.slot.name in self._world.nodes[cluster]:
             raise Failed(f"{cluster} has a node {joining.machine.slot.name} already")
+        self._refuse_a_newer_kubelet(joining.machine, joining.machine.slot.release.version)
         controls = joining.machine.slot.role is Role.CONTROL_PLANE
         if controls and (dead := self._world.dead_members(cluster)):
             raise Failed(f"etcd is not healthy: {', '.join(dead)} does not answer")
@@ -232,8 +254,62 @@ class MemoryNodes:
         if metal is not None:
             self._world.reset(metal)
 
+    async def foresee(self, upgrading: Upgrading) -> str:
+        self._refuse_to_skip(upgrading)
+        return f"{self._world.configured[upgrading.machine.slot.cluster_uid]} can go on"
+
+    async def back_up(self, snapshot: Snapshot) -> str:
+        self._world.snapshots[snapshot.name] = self._world.metal(snapshot.machine).server
+        return f"memory/{snapshot.name}"
+
+    async def upgrade(self, upgrading: Upgrading) -> None:
+        world, cluster = self._world, upgrading.machine.slot.cluster_uid
+        metal, version = world.metal(upgrading.machine), upgrading.release.version
+        if not metal.node:
+            raise Failed(f"{metal.system_id} is no node")
+        if upgrading.lead:
+            self._refuse_to_skip(upgrading)
+            world.configured[cluster] = version
+        elif world.configured[cluster] != version:
+            raise Failed(f"{cluster} is configured for {world.configured[cluster]}")
+        if metal.kubeadm != version:
+            world.kubeadm_runs.append(f"upgrade {metal.system_id}")
+        metal.kubeadm, metal.server = version, version if metal.server else ""
+
+    async def renew_kubelet(self, upgrading: Upgrading) -> None:
+        world, version = self._world, upgrading.release.version
+        metal = world.metal(upgrading.machine)
+        self._refuse_a_newer_kubelet(upgrading.machine, version)
+        if metal.kubelet != version and metal.node not in world.cordoned:
+            world.disturbed.append(metal.node)
+        if metal.system_id in world.stuck:
+            raise Failed(f"dpkg on {metal.system_id} is broken")
+        if metal.kubeadm != version:
+            raise Failed(f"kubeadm has not upgraded {metal.system_id} to {version}")
+        metal.kubelet = version
+
+    def _refuse_a_newer_kubelet(self, machine: Machine, kubelet: str) -> None:
+        """A control plane's kubelet may be newer than the other servers: each goes with its own."""
+        servers = self._world.servers(machine.slot.cluster_uid)
+        own = [each for each in servers if each.system_id == machine.system_id]
+        for each in own or servers:
+            if Version.parse(each.server) < Version.parse(kubelet):
+                raise Failed(f"kubelet {kubelet} is newer than the API server of {each.system_id}")
+
+    def _refuse_to_skip(self, upgrading: Upgrading) -> None:
+        cluster = upgrading.machine.slot.cluster_uid
+        now = Version.parse(self._world.configured[cluster])
+        to = Version.parse(upgrading.release.version)
+        if dead := self._world.dead_members(cluster):
+            raise Failed(f"etcd is not healthy: {', '.join(dead)} does not answer")
+        if now != to and not reaches(now, to):
+            raise Failed(f"{to} is too high or too low for {now}")
+
     def _become(self, machine: Machine, metal: Metal) -> None:
         metal.node = machine.slot.name
+        metal.kubeadm = metal.kubelet = machine.slot.release.version
+        if machine.slot.role is Role.CONTROL_PLANE:
+            metal.server = metal.kubelet
         self._world.nodes.setdefault(machine.slot.cluster_uid, set()).add(machine.slot.name)
 
 
@@ -251,8 +327,13 @@ class MemoryApi:
             raise Unavailable(f"{node.endpoint} does not answer")
 
     async def node_ready(self, node: Node) -> str | None:
-        there = node.slot.name in self._world.nodes.get(node.slot.cluster_uid, set())
-        return node.slot.release.version if there else None
+        metal = self._world.held_by(node.slot.agent_name)
+        return metal.kubelet if metal and self._has(node) else None
+
+    async def api_version(self, node: Node) -> str | None:
+        servers = self._world.servers(node.slot.cluster_uid)
+        there = [metal.server for metal in servers if metal.address in node.addresses[:1]]
+        return there[0] if there else None
 
     async def label(self, node: Node) -> None:
         if node.slot.name not in self._world.nodes.get(node.slot.cluster_uid, set()):

@@ -14,13 +14,14 @@ from domain.cluster import (
     ClusterOrder,
     ClusterPlan,
     Phase,
+    Upgrade,
     advance,
 )
-from domain.errors import AlreadyExists, NotFound
+from domain.errors import AlreadyExists, Conflict, NotFound
 from domain.frozen import Frozen
 from domain.machine import Role
 from domain.operation import (
-    CHANGES,
+    SETTLED,
     Ask,
     Cancelled,
     Kind,
@@ -30,6 +31,7 @@ from domain.operation import (
     Stage,
 )
 from domain.releases import Release
+from domain.upgrades import OPEN, TOUCHES
 from store import answers, journal, operations, plans, slots
 from store.engine import Database, Store, reading, transaction
 from store.gather import Gather
@@ -54,6 +56,7 @@ class Building(Frozen):
     domain: str
     """Endpoint names are made below this DNS domain."""
     workers_at_once: int = 8
+    upgrade_at_once: int = 1
     drain_seconds: float = 600.0
 
 
@@ -141,14 +144,14 @@ class Clusters(Store):
     ) -> Sequence[Cluster | Exception]:
         connection = await session.connection()
         rows = await connection.execute(LIVING_BY_NAME, {"names": set(names)})
-        found = {row.name: _cluster(row) for row in rows}
+        found = {row.name: as_cluster(row) for row in rows}
         return [found.get(name) or unknown(name) for name in names]
 
     @reading
     async def all(self, session: AsyncSession) -> list[Cluster]:
         """Every living cluster, by name."""
         query = select(CLUSTERS).where(IS_LIVING).order_by(CLUSTERS.c.name)
-        return [_cluster(row) for row in await session.execute(query)]
+        return [as_cluster(row) for row in await session.execute(query)]
 
     @reading
     async def nodes(self, session: AsyncSession, name: str) -> ClusterNodes:
@@ -182,11 +185,14 @@ class Clusters(Store):
             return
         reached = _signed(row, reached)
         cluster = await session.get_one(ClusterRow, row.cluster, with_for_update=True)
+        row.headline = reached.headline or row.headline
         lacking = ""
         if cluster.operation == row.id:
-            if row.kind in CHANGES and reached.stage is not None:
+            if row.kind in SETTLED and reached.stage is not None:
                 plan = ClusterPlan.model_validate_json(row.plan)
-                phase, lacking = await slots.settle(session, cluster.uid, plan)
+                if plan.upgrade and not await _begun(session, row, plan.upgrade):
+                    cluster.pending = ""
+                phase, lacking = await slots.settle(session, cluster, plan)
                 reached = reached.model_copy(update={"phase": phase})
             if reached.phase is not None:
                 cluster.phase = advance(cluster.name, Phase(cluster.phase), reached.phase)
@@ -211,6 +217,12 @@ class Clusters(Store):
         await self._vault.shred(session, f"cluster/{cluster.uid}/")
 
 
+async def _begun(session: AsyncSession, row: OperationRow, upgrade: Upgrade) -> bool:
+    """Whether an upgrade has touched a node: one that has not is no upgrade that is to be
+    finished."""
+    return upgrade.resumed or await operations.seen(session, row, TOUCHES)
+
+
 async def _as_it_stands(session: AsyncSession, latest: OperationRow) -> ClusterPlan:
     """The cluster's plan with every slot there is now, whatever operations made of it."""
     rows = await slots.slots_of(session, latest.cluster)
@@ -220,6 +232,7 @@ async def _as_it_stands(session: AsyncSession, latest: OperationRow) -> ClusterP
             "control_plane": tuple(slot for slot in found if slot.role is Role.CONTROL_PLANE),
             "workers": tuple(slot for slot in found if slot.role is Role.WORKER),
             "change": None,
+            "upgrade": None,
         }
     )
 
@@ -235,6 +248,23 @@ async def held(session: AsyncSession, tenant: str, name: str) -> tuple[ClusterRo
     if cluster.phase == Phase.GONE:
         raise unknown(name)
     return cluster, operation
+
+
+async def opened(session: AsyncSession, tenant: str, name: str) -> ClusterRow:
+    """A living cluster, held, if it stands and nothing is being done to it."""
+    cluster, latest = await held(session, tenant, name)
+    if cluster.operation == latest.id and latest.ended is not None and cluster.phase in OPEN:
+        return cluster
+    broken = cluster.phase == Phase.ERROR
+    watch = f"windlass op watch {cluster.operation} shows when it is over"
+    mend = f"windlass cluster delete {cluster.name}: its control plane does not work"
+    raise Conflict(
+        f"cluster {cluster.name} is {cluster.phase} and cannot be changed now",
+        subject=cluster.name,
+        reason="CLUSTER_BROKEN" if broken else "CLUSTER_BUSY",
+        do=mend if broken else watch,
+        facts={"operation": cluster.operation, "state": cluster.phase},
+    )
 
 
 async def living(session: AsyncSession, tenant: str, name: str) -> ClusterRow | None:
@@ -285,6 +315,7 @@ def _add_rows(
             phase=Phase.PROVISIONING,
             message="queued",
             version=plan.release.version,
+            pending="",
             endpoint=plan.endpoint,
             published=False,
             operation=operation,
@@ -324,17 +355,18 @@ def _signed(row: OperationRow, reached: Reached) -> Reached:
 
 
 def _message(row: OperationRow, *said: str) -> str:
-    kind = row.kind.removesuffix("-cluster")
-    return f"{kind}: {'; '.join(filter(None, said))} (op {row.id})"[:MESSAGE_LENGTH]
+    before = f"{row.headline}; " if row.headline else f"{row.kind.removesuffix('-cluster')}: "
+    return f"{before}{'; '.join(filter(None, said))} (op {row.id})"[:MESSAGE_LENGTH]
 
 
-def _cluster(row: Row[Any]) -> Cluster:
+def as_cluster(row: Row[Any] | ClusterRow) -> Cluster:
     return Cluster(
         uid=row.uid,
         name=row.name,
         phase=Phase(row.phase),
         message=row.message,
         version=row.version,
+        pending=row.pending,
         endpoint=row.endpoint,
         published=row.published,
         operation=row.operation,

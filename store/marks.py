@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Executable, bindparam, insert, select, update
+from sqlalchemy import Executable, bindparam, case, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from domain.errors import Conflict
-from domain.machine import Sighting, SlotPhase, filled
+from domain.machine import UNMOVED, Sighting, SlotPhase, filled
 from domain.operation import STALE, Mark, Stage, Step, StepState
 from store import journal
 from store.engine import Database, Store, transaction
@@ -49,6 +49,7 @@ class _Operation:
     stage: str
     ended: datetime | None
     waiting_on: str
+    headline: str
     steps: int
     steps_done: int
     events: int
@@ -260,8 +261,8 @@ def _saying(mark: Mark) -> str:
 def _message(operation: _Operation, saying: str) -> str:
     kind = operation.kind.removesuffix("-cluster")
     done = min(operation.steps_done, operation.steps)  # the unforeseen has been done besides
-    told = f"{kind}: {done}/{operation.steps} steps; {saying} (op {operation.id})"
-    return told[:MESSAGE_LENGTH]
+    headline = operation.headline or f"{kind}: {done}/{operation.steps} steps"
+    return f"{headline}; {saying} (op {operation.id})"[:MESSAGE_LENGTH]
 
 
 def _of_slot(mark: Mark) -> dict[str, Any]:
@@ -280,4 +281,6 @@ def _of_slot(mark: Mark) -> dict[str, Any]:
         changes |= dict.fromkeys(("system_id", "hostname", "address", "status", "kubelet"), "")
     if phase is not None:
         changes["phase"] = phase
+        if stays := UNMOVED.get((mark.step.verb, mark.sighting)):
+            changes["phase"] = case((SLOTS.c.phase == stays, stays), else_=phase)
     return {**changes, "changed": now()} if changes else changes

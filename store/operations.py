@@ -71,6 +71,7 @@ def record(
         supersedes=supersedes or "",
         waiting_on="",
         failure="",
+        headline=plan.upgrade.headline(0) if plan.upgrade else "",
         steps=len(keys(outline(kind, plan))),
         steps_done=0,
         events=0,
@@ -211,7 +212,7 @@ class Operations(Store):
             row.stage = Stage.RUNNING
             row.started = now()
             journal.write(session, row, f"{row.kind} of {row.subject} started")
-        elif row.stage == Stage.SUPERSEDED and row.ended is None and not await _seen(session, row):
+        elif row.stage == Stage.SUPERSEDED and row.ended is None and not await seen(session, row):
             end(session, row, Stage.SUPERSEDED, "superseded before it did anything", None)
         return Brief(
             operation=operation,
@@ -368,9 +369,10 @@ def end(
     journal.write(session, row, note, failure=failure, last=True)
 
 
-async def _seen(session: AsyncSession, row: OperationRow) -> bool:
-    """Whether any step of an operation has begun."""
-    first = select(StepRow.key).where(StepRow.operation == row.id).limit(1)
+async def seen(session: AsyncSession, row: OperationRow, verb: str = "") -> bool:
+    """Whether any step of an operation has begun, or any of that verb."""
+    steps = select(StepRow.key).where(StepRow.operation == row.id)
+    first = (steps.where(StepRow.verb == verb) if verb else steps).limit(1)
     return await session.scalar(first) is not None
 
 

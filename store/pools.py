@@ -15,20 +15,18 @@ from domain.cluster import (
     Retiring,
     advance,
 )
-from domain.errors import AlreadyExists, Conflict, Invalid, NotFound, Violation
+from domain.errors import AlreadyExists, Invalid, NotFound, Violation
 from domain.frozen import Frozen
-from domain.machine import Machine, Role, Slot, SlotPhase, SlotState
+from domain.machine import Role, Slot, SlotPhase, SlotState
 from domain.naming import CONTROL_PLANE
 from domain.operation import Ask, Kind, Operation, OperationId
-from domain.pools import WORKING, PoolSize, victims
+from domain.pools import EMPTY, WORKING, PoolSize, victims
+from domain.upgrades import joining
 from store import answers, operations, plans, slots
-from store.clusters import Building, held
+from store.clusters import Building, opened
 from store.engine import Store, transaction
-from store.rows import ClusterRow, OperationRow, PoolRow, now
+from store.rows import ClusterRow, OperationRow, PoolRow, SlotRow, now
 from store.stocks import last_seen, refuse_what_never_fits
-
-OPEN = frozenset({Phase.RUNNING, Phase.DEGRADED})
-"""The phases in which pools may be changed: the API works, and nothing else is being done."""
 
 
 class Terms(Frozen):
@@ -101,16 +99,17 @@ class _Work:
         session: AsyncSession,
         cluster: ClusterRow,
         pools: dict[str, PoolRow],
-        standing: Sequence[SlotState],
-        ordinal: int,
+        rows: Sequence[SlotRow],
     ) -> None:
         self._session = session
         self.cluster = cluster
         self.pools = pools
         self.dropping: list[str] = []
-        self._slots = list(standing)
-        self._taken = {state.slot.name for state in standing}
-        self._ordinal = ordinal
+        self._rows = {row.name: row for row in rows}
+        self._slots = list(map(slots.slot_state, rows))
+        self._release = joining(self._slots)
+        self._taken = set(self._rows)
+        self._ordinal = max(row.ordinal for row in rows) + 1
         self._adding: list[Slot] = []
         self._readmitting: list[Slot] = []
         self._retiring: list[Retiring] = []
@@ -136,7 +135,7 @@ class _Work:
         """Give a pool so many slots: the surplus is retired, and what is missing or holds no Ready
         node is filled."""
         pool = self.pools[name]
-        there = [state for state in self._slots if state.slot.pool == name]
+        there = [self._fitting(state) for state in self._slots if state.slot.pool == name]
         going = victims(there, len(there) - count)
         self._retiring += map(_retiring, going)
         for state in there:
@@ -148,11 +147,23 @@ class _Work:
             self._grown.append(name)
         order = slots.pool_order(pool, count)
         for _ in range(count - len(there)):
-            self._adding.append(slot := plans.worker(self._slots[0].slot, order, self._taken))
+            like = self._slots[0].slot.model_copy(update={"release": self._release})
+            self._adding.append(slot := plans.worker(like, order, self._taken))
             self._session.add(slots.slot_row(slot, self._ordinal, now()))
             self._slots.append(SlotState(slot=slot, phase=SlotPhase.PLANNED))
             self._ordinal += 1
         pool.wanted = count
+
+    def _fitting(self, state: SlotState) -> SlotState:
+        """The slot as it is to be filled. An empty one gets the release that fits by now; what is
+        installed already joins as it is, and is upgraded with the others."""
+        if state.phase not in EMPTY or state.slot.release == self._release:
+            return state
+        slot = state.slot.model_copy(update={"release": self._release})
+        self._rows[slot.name].slot = slot.model_dump_json()
+        fitting = state.model_copy(update={"slot": slot})
+        self._slots[self._slots.index(state)] = fitting
+        return fitting
 
     async def record(self, kind: Kind, terms: Terms, ask: Ask) -> Operation:
         """Write down the change with its operation, unless the cluster would become too large."""
@@ -176,7 +187,7 @@ class _Work:
         staying = [state for state in self._slots if state.slot.name not in going]
         change = PoolChange(
             through=tuple(
-                _machine(state)
+                state.machine
                 for state in staying
                 if state.slot.role is Role.CONTROL_PLANE and state.phase is SlotPhase.HEALTHY
             ),
@@ -192,7 +203,9 @@ class _Work:
                 "control_plane": tuple(s for s in found if s.role is Role.CONTROL_PLANE),
                 "workers": tuple(s for s in found if s.role is Role.WORKER),
                 "workers_at_once": building.workers_at_once,
+                "release": self._release,
                 "change": change,
+                "upgrade": None,
             }
         )
 
@@ -227,42 +240,11 @@ class _Work:
 
 async def _opened(session: AsyncSession, name: str, ask: Ask) -> _Work:
     """The cluster, held, if its pools may be changed now."""
-    cluster, latest = await held(session, ask.tenant, name)
-    if cluster.operation != latest.id or latest.ended is None or Phase(cluster.phase) not in OPEN:
-        raise _busy(cluster)
+    cluster = await opened(session, ask.tenant, name)
     pools = await slots.pools_of(session, cluster.uid)
     rows = await slots.slots_of(session, cluster.uid)
-    return _Work(
-        session,
-        cluster,
-        {pool.name: pool for pool in pools},
-        list(map(slots.slot_state, rows)),
-        max(row.ordinal for row in rows) + 1,
-    )
-
-
-def _busy(cluster: ClusterRow) -> Conflict:
-    broken = cluster.phase == Phase.ERROR
-    watch = f"windlass op watch {cluster.operation} shows when it is over"
-    mend = f"windlass cluster delete {cluster.name}: its control plane does not work"
-    return Conflict(
-        f"cluster {cluster.name} is {cluster.phase}, and its pools cannot be changed now",
-        subject=cluster.name,
-        reason="CLUSTER_BROKEN" if broken else "CLUSTER_BUSY",
-        do=mend if broken else watch,
-        facts={"operation": cluster.operation, "state": cluster.phase},
-    )
-
-
-def _machine(state: SlotState) -> Machine:
-    return Machine(
-        slot=state.slot,
-        system_id=state.system_id,
-        hostname=state.hostname,
-        address=state.address,
-        status=state.status,
-    )
+    return _Work(session, cluster, {pool.name: pool for pool in pools}, rows)
 
 
 def _retiring(state: SlotState) -> Retiring:
-    return Retiring(machine=_machine(state), works=state.phase in WORKING)
+    return Retiring(machine=state.machine, works=state.phase in WORKING)

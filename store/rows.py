@@ -85,6 +85,8 @@ class ClusterRow(Row):
     phase: Mapped[str] = mapped_column(WORD)
     message: Mapped[str]
     version: Mapped[str] = mapped_column(WORD)
+    pending: Mapped[str] = mapped_column(WORD)
+    """The version that is wanted while an upgrade to it is not finished, or empty."""
     endpoint: Mapped[str]
     published: Mapped[bool]
     operation: Mapped[str] = mapped_column(ID)
@@ -117,7 +119,7 @@ class SlotRow(Row):
     pool: Mapped[str] = mapped_column(NAME)
     ordinal: Mapped[int]
     slot: Mapped[str]
-    """JSON of the domain's Slot: what was planned never changes."""
+    """JSON of the domain's Slot: what was planned never changes, but for its release."""
     phase: Mapped[str] = mapped_column(WORD)
     system_id: Mapped[str]
     hostname: Mapped[str]
@@ -164,6 +166,8 @@ class OperationRow(Row):
     waiting_on: Mapped[str]
     failure: Mapped[str]
     """JSON, or empty."""
+    headline: Mapped[str]
+    """How far it has come in words of its own; empty: its steps are counted."""
     steps: Mapped[int]
     steps_done: Mapped[int]
     events: Mapped[int]

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -10,7 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.cluster import ClusterPlan, Phase, PoolOrder
 from domain.machine import Label, Slot, SlotPhase, SlotState
-from store.rows import PoolRow, SlotRow
+from domain.releases import Release
+from domain.upgrades import behind
+from store.rows import ClusterRow, PoolRow, SlotRow
 
 
 def slot_row(slot: Slot, ordinal: int, moment: datetime) -> SlotRow:
@@ -82,27 +85,51 @@ class Standing(NamedTuple):
     lacking: str
 
 
-async def settle(session: AsyncSession, cluster_uid: str, plan: ClusterPlan) -> Standing:
-    """Once a change of pools is over: clear away the slots it emptied and the pools that hold
-    nothing any more, and say how the cluster stands. However the change ended, RUNNING means that
-    every pool has as many Ready nodes as are wanted of it."""
+async def settle(session: AsyncSession, cluster: ClusterRow, plan: ClusterPlan) -> Standing:
+    """Once a change of a cluster that stands is over: clear away the slots it emptied and the pools
+    that hold nothing any more, let slots learn which release their nodes run now, and say how the
+    cluster stands. However the change ended, RUNNING means that every pool has as many Ready nodes
+    as are wanted of it, of the version that is wanted; an upgrade is finished once no node of the
+    old version is left."""
     change = plan.change
     retiring = {each.named for each in change.retiring} if change else set()
     dropping = set(change.dropping) if change else set()
-    rows = await slots_of(session, cluster_uid)
+    rows = await slots_of(session, cluster.uid)
     emptied = {row.name for row in rows if row.name in retiring and row.phase == SlotPhase.RELEASED}
     left = [row for row in rows if row.name not in emptied]
     held = Counter(row.pool for row in left)
-    pools = await pools_of(session, cluster_uid)
+    pools = await pools_of(session, cluster.uid)
     gone = {pool.name for pool in pools if pool.name in dropping and not held[pool.name]}
     for table, names in ((SlotRow, emptied), (PoolRow, gone)):
-        of_cluster = delete(table).where(table.cluster == cluster_uid)
+        of_cluster = delete(table).where(table.cluster == cluster.uid)
         await session.execute(of_cluster.where(table.name.in_(names)))
-    ready = Counter(row.pool for row in left if row.phase == SlotPhase.HEALTHY)
+    if plan.upgrade:
+        _learn(left, plan.upgrade.release)
+    states = list(map(slot_state, left))
+    if cluster.pending and not behind(states, cluster.pending):
+        cluster.version, cluster.pending = cluster.pending, ""
     wanted = {**held, **{pool.name: pool.wanted for pool in pools if pool.name not in gone}}
-    lacking = [
-        f"{pool} has {held[pool]} places, {ready[pool]} Ready nodes, and {wanted[pool]} wanted"
-        for pool in sorted(wanted)
-        if not ready[pool] == held[pool] == wanted[pool]
-    ]
+    lacking = list(_lacking(states, wanted, cluster.pending or cluster.version))
     return Standing(Phase.DEGRADED if lacking else Phase.RUNNING, "; ".join(lacking))
+
+
+def _learn(rows: Iterable[SlotRow], release: Release) -> None:
+    """A slot whose node runs the release is filled again with it, if it ever must be."""
+    for row in rows:
+        state = slot_state(row)
+        if state.kubelet == release.version and state.slot.release != release:
+            row.slot = state.slot.model_copy(update={"release": release}).model_dump_json()
+
+
+def _lacking(states: Sequence[SlotState], wanted: Mapping[str, int], version: str) -> Iterable[str]:
+    """What is not as wanted, pool by pool."""
+    held = Counter(state.slot.pool for state in states)
+    ready = [state for state in states if state.phase is SlotPhase.HEALTHY]
+    able = Counter(state.slot.pool for state in ready)
+    there = Counter(state.slot.pool for state in ready if state.version == version)
+    for pool, number in sorted(wanted.items()):
+        if not able[pool] == held[pool] == number:
+            has = f"{held[pool]} places, {able[pool]} Ready nodes"
+            yield f"{pool} has {has}, and {number} wanted"
+        if there[pool] < able[pool]:
+            yield f"{pool} has {there[pool]} of {able[pool]} Ready nodes at {version}"

@@ -6,6 +6,7 @@ from domain.operation import CHANGES, Kind, OperationId
 from workflows.change_pools import ChangePools
 from workflows.create_cluster import CreateCluster
 from workflows.delete_cluster import DeleteCluster
+from workflows.upgrade_cluster import UpgradeCluster
 
 
 class Operates(Protocol):
@@ -14,8 +15,11 @@ class Operates(Protocol):
     async def run(self, operation: OperationId) -> None: ...
 
 
-CATALOGUE: dict[Kind, type[CreateCluster] | type[DeleteCluster] | type[ChangePools]] = {
+Operating = type[CreateCluster] | type[DeleteCluster] | type[ChangePools] | type[UpgradeCluster]
+
+CATALOGUE: dict[Kind, Operating] = {
     Kind.CREATE_CLUSTER: CreateCluster,
     Kind.DELETE_CLUSTER: DeleteCluster,
     **dict.fromkeys(CHANGES, ChangePools),
+    Kind.UPGRADE_CLUSTER: UpgradeCluster,
 }

@@ -73,6 +73,13 @@ COURTESY = ActivityConfig(
 )
 """What is better done and may be left: what follows makes up for it."""
 
+SEEING_THROUGH: ActivityConfig = {
+    **COURTESY,
+    "start_to_close_timeout": timedelta(minutes=5),
+    "schedule_to_close_timeout": timedelta(minutes=5),
+}
+"""What was begun on a host and goes on there: it is waited for, and longer than that by nobody."""
+
 DRAINING = ActivityConfig(
     start_to_close_timeout=timedelta(minutes=2),
     heartbeat_timeout=HEARTBEAT,

@@ -26,6 +26,7 @@ from workflows.provision_machine import ProvisionMachine
 from workflows.retire_machine import RetireMachine
 from workflows.survey import Survey
 from workflows.sweep import Sweep
+from workflows.upgrade_node import UpgradeNode
 
 HEARTBEAT_THROTTLE = timedelta(seconds=2)
 """A cancel reaches a hand with its next heartbeat, so this is how long it takes."""
@@ -38,7 +39,8 @@ SLOTS = 100
 SCHEDULED: dict[type, timedelta] = {Sweep: timedelta(seconds=5), Survey: timedelta(seconds=60)}
 """What runs again and again, and how often."""
 
-WORKFLOWS = [*dict.fromkeys(CATALOGUE.values()), ProvisionMachine, RetireMachine, *SCHEDULED]
+CHILDREN = [ProvisionMachine, RetireMachine, UpgradeNode]
+WORKFLOWS = [*dict.fromkeys(CATALOGUE.values()), *CHILDREN, *SCHEDULED]
 
 
 class Serving(Frozen):

@@ -4,21 +4,21 @@ from typing import NamedTuple
 
 from google.protobuf.message import Message
 
-from api.asking import Context, asked, refer
+from api.asking import Context, asked, explain, refer
 from api.build import Build
 from api.kaas import convert
 from api.kaas.kubeconfigs import Kubeconfigs
 from api.launch import Launch
 from domain.cluster import Limits, check
-from domain.errors import Unsupported
 from domain.operation import Ask, Operation
 from domain.pools import check_added, check_dropped, check_scaled
 from domain.releases import Catalogue
-from domain.upgrades import offered
+from domain.upgrades import chosen, hindrance, offered
 from protos.gen.kaas import api_pb2 as pb
 from protos.gen.kaas.api_pb2_grpc import ClusterServicer
 from store.clusters import Building, Clusters
 from store.pools import Pools, Terms
+from store.upgrades import Upgrades
 
 
 class Offer(NamedTuple):
@@ -36,6 +36,7 @@ class Cluster(ClusterServicer):
         self,
         clusters: Clusters,
         pools: Pools,
+        upgrades: Upgrades,
         kubeconfigs: Kubeconfigs,
         launch: Launch,
         offer: Offer,
@@ -43,6 +44,7 @@ class Cluster(ClusterServicer):
     ) -> None:
         self._clusters = clusters
         self._pools = pools
+        self._upgrades = upgrades
         self._kubeconfigs = kubeconfigs
         self._launch = launch
         self._offer = offer
@@ -135,17 +137,16 @@ class Cluster(ClusterServicer):
     ) -> pb.GetUpgradeClusterInformationReply:
         name = convert.named("name", request.name)
         cluster, nodes = await self._clusters.get(name), await self._clusters.nodes(name)
-        versions = offered(cluster, nodes.slots, self._offer.catalogue)
+        catalogue = self._offer.catalogue
+        versions = offered(cluster, nodes.slots, catalogue)
+        if not versions:
+            explain(context, hindrance(cluster, nodes.slots, catalogue))
         return pb.GetUpgradeClusterInformationReply(ok=bool(versions), versions=versions)
 
     async def UpgradeCluster(
         self, request: pb.UpgradeClusterMsg, context: Context
     ) -> pb.UpgradeClusterReply:
-        raise _later("upgrading a cluster")
-
-
-def _later(what: str) -> Unsupported:
-    return Unsupported(
-        f"{what} is part of the contract and not built yet",
-        do="create a cluster with the version it is to have",
-    )
+        name, (catalogue, _, building) = convert.named("name", request.name), self._offer
+        wanted = name, chosen(name, request.version, catalogue), catalogue
+        self._begun(context, await self._upgrades.request(*wanted, building, asked(request)))
+        return pb.UpgradeClusterReply(ok=True)

@@ -32,11 +32,6 @@ ADMIN = {
 }
 """A kubeconfig as kubeadm writes it."""
 
-LATER: dict[str, Any] = {
-    "UpgradeCluster": pb.UpgradeClusterMsg(name="hello"),
-}
-
-
 NEEDS_ROWS: dict[str, Any] = {
     "CreateCluster": wanted("other"),
     "DeleteCluster": pb.DeleteClusterMsg(name="hello"),
@@ -81,6 +76,7 @@ async def test_shows_a_cluster_that_was_just_accepted(caller: Caller) -> None:
         ("DeleteCluster", pb.DeleteClusterMsg(), "name"),
         ("GetClusterNodesStatus", pb.GetClusterNodesStatusMsg(), "clusterName"),
         ("GetUpgradeClusterInformation", pb.GetUpgradeClusterInformationMsg(), "name"),
+        ("UpgradeCluster", pb.UpgradeClusterMsg(version="1.32.1"), "name"),
         ("GetCluster", pb.GetClusterMsg(name="a\0b"), "name"),
         ("DeleteCluster", pb.DeleteClusterMsg(name="x" * 1_000_000), "name"),
     ],
@@ -98,6 +94,7 @@ async def test_a_name_is_required(call: str, request_: Any, field: str, caller: 
         ("DeleteCluster", pb.DeleteClusterMsg(name="nobody")),
         ("GetClusterNodesStatus", pb.GetClusterNodesStatusMsg(clusterName="nobody")),
         ("GetUpgradeClusterInformation", pb.GetUpgradeClusterInformationMsg(name="nobody")),
+        ("UpgradeCluster", pb.UpgradeClusterMsg(name="nobody", version="1.32.1")),
     ],
 )
 async def test_an_unknown_cluster_is_not_found(call: str, request_: Any, caller: Caller) -> None:
@@ -339,35 +336,9 @@ async def test_nodes_follow_the_steps_seen(caller: Caller, hands: Hands) -> None
     assert (shown.maasSystemId, shown.maasNodeStatus) == ("abc123", "Allocated")
 
 
-async def upgrades(caller: Caller) -> tuple[bool, list[str]]:
-    asked = pb.GetUpgradeClusterInformationMsg(name="hello")
-    reply = await caller.cluster.GetUpgradeClusterInformation(asked, timeout=20)
-    return reply.ok, list(reply.versions)
-
-
-async def test_tells_what_a_cluster_can_be_upgraded_to(caller: Caller, hands: Hands) -> None:
-    spec = wanted(k8s_version="1.30.8", worker_node_pools=[pool("w", count=1)])
-    await caller.cluster.CreateCluster(spec, timeout=20)
-    assert await upgrades(caller) == (False, []), "it is being created"
-    await hands.ended(Phase.RUNNING)
-    await hands.wrote("UPDATE slots SET kubelet = '1.30.8', phase = 'healthy'")
-    assert await upgrades(caller) == (True, ["1.31.4"])
-    await hands.wrote("UPDATE slots SET kubelet = '1.27.9' WHERE ordinal = 1")
-    assert await upgrades(caller) == (False, []), "a kubelet would be left too far behind"
-
-
 async def test_tells_its_version_in_all_seven_fields(caller: Caller) -> None:
     reply = await caller.cluster.GetVersionInformation(pb.GetVersionMsg(), timeout=20)
     assert reply.ok
     information = reply.version_information
     assert all(getattr(information, field.name) for field in information.DESCRIPTOR.fields)
     assert information.compiler == "CPython"
-
-
-@pytest.mark.parametrize("method", LATER)
-async def test_what_comes_later_says_so(method: str, caller: Caller, hands: Hands) -> None:
-    refusal = await refused(getattr(caller.cluster, method)(LATER[method], timeout=20))
-    assert refusal.code is grpc.StatusCode.UNIMPLEMENTED
-    assert refusal.reason == "UNSUPPORTED"
-    assert "not built yet" in refusal.message
-    assert not any((await hands.counts()).values())

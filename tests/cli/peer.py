@@ -66,6 +66,8 @@ class Peer:
     http: str = ""
     clusters: dict[str, kaas.ClusterDetailItem] = field(default_factory=dict)
     machines: list[kaas.GetClusterNodesStatusReply.MachineStatus] = field(default_factory=list)
+    offered: list[str] = field(default_factory=list)
+    why: str = "the catalogue offers nothing newer than 1.33.0"
     stories: dict[str, Story] = field(default_factory=dict)
     refusals: dict[str, Refusal] = field(default_factory=dict)
     hung: set[str] = field(default_factory=set)
@@ -169,6 +171,20 @@ class Clusters(kaas_grpc.ClusterServicer):
         self._name_operation(context)
         return kaas.DeleteNodePoolReply(ok=True)
 
+    async def UpgradeCluster(self, request: Any, context: Any) -> kaas.UpgradeClusterReply:
+        await self.peer.take("UpgradeCluster", request, context)
+        self._name_operation(context)
+        return kaas.UpgradeClusterReply(ok=True)
+
+    async def GetUpgradeClusterInformation(
+        self, request: Any, context: Any
+    ) -> kaas.GetUpgradeClusterInformationReply:
+        await self.peer.take("GetUpgradeClusterInformation", request, context)
+        offered = self.peer.offered
+        if not offered:
+            context.set_trailing_metadata((("windlass-why", self.peer.why),))
+        return kaas.GetUpgradeClusterInformationReply(ok=bool(offered), versions=offered)
+
     async def GetClusterNodesStatus(
         self, request: Any, context: Any
     ) -> kaas.GetClusterNodesStatusReply:
@@ -251,7 +267,7 @@ class LongRunning(longrunning_grpc.OperationsServicer):  # type: ignore[misc]
 async def served(peer: Peer, port: int = 0) -> AsyncIterator[grpc.aio.Server]:
     """Serve the peer over gRPC until the block ends."""
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-    kaas_grpc.add_ClusterServicer_to_server(Clusters(peer), server)  # type: ignore[abstract]
+    kaas_grpc.add_ClusterServicer_to_server(Clusters(peer), server)
     ops_grpc.add_OperationsServicer_to_server(Operations(peer), server)
     longrunning_grpc.add_OperationsServicer_to_server(LongRunning(peer), server)
     health = health_aio.HealthServicer()

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.cluster import ClusterPlan, PoolChange, Retiring
+from domain.cluster import ClusterPlan, PoolChange, PoolUpgrade, Retiring, Upgrade
 from domain.machine import Machine, Role, Slot
-from domain.operation import CHANGES, Kind, Step, StepKey, StepState
+from domain.operation import CHANGES, SETTLED, Kind, Step, StepKey, StepState
 from domain.outline import (
     OUTLINES,
     USUALLY,
@@ -97,7 +97,7 @@ def test_every_kind_has_an_outline_in_which_no_step_comes_twice(
     assert {step.verb for step in steps} <= set(USUALLY)
     assert set(OUTLINES) == set(Kind)
     touched = {step.subject for step in steps} - {plan.name}
-    changed = set() if kind in CHANGES else {plan.endpoint} | {slot.name for slot in plan.slots}
+    changed = set() if kind in SETTLED else {plan.endpoint} | {slot.name for slot in plan.slots}
     assert touched == changed
 
 
@@ -118,6 +118,34 @@ def test_a_change_of_pools_touches_what_it_changes_and_nothing_else(
     assert {step.verb for step in steps} <= set(USUALLY)
     assert {step.subject for step in steps} == {slot.name for slot in plan.workers}
     assert change.size == len(plan.workers)
+
+
+@given(plans, st.integers(0, 5), st.integers(1, 3), st.booleans())
+def test_an_upgrade_touches_the_nodes_whose_turn_it_is_and_looks_at_the_control_planes(
+    plan: ClusterPlan, done: int, at_once: int, leads: bool
+) -> None:
+    masters = tuple(Machine(slot=slot, system_id="m") for slot in plan.control_plane)
+    workers = tuple(Machine(slot=slot, system_id="m") for slot in plan.workers)
+    upgrade = Upgrade(
+        release=RELEASE,
+        before="1.31.4",
+        working=masters,
+        control_plane=masters[done:],
+        pools=(PoolUpgrade(name="pool", machines=workers),) if workers else (),
+        leads=leads,
+        at_once=at_once,
+    )
+    steps = keys(outline(Kind.UPGRADE_CLUSTER, plan.model_copy(update={"upgrade": upgrade})))
+    assert len(set(map(str, steps))) == len(steps)
+    renewed = [step.subject for step in steps if step.verb == "kubeadm.renew_kubelet"]
+    assert renewed == [machine.named for machine in upgrade.machines]
+    looked = [step.subject for step in steps if step.verb == "kubernetes.wait_node"]
+    assert looked == [machine.named for machine in masters]
+    asked = [step.verb for step in steps if step.verb in ("kubeadm.foresee", "kubeadm.back_up")]
+    if upgrade.forewarned:
+        assert asked == ["kubeadm.foresee", "kubeadm.back_up"]
+    else:
+        assert asked == (["kubeadm.back_up"] if upgrade.control_plane else [])
 
 
 @given(st.data())

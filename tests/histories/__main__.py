@@ -33,6 +33,9 @@ from workflows.sweep import Sweep
 
 HOME = Path(__file__).parent
 
+OLD, NEW = "1.31.4", "1.32.1"
+"""From which version to which upgrades go."""
+
 Story = Callable[[Yard], Awaitable[None]]
 
 
@@ -116,6 +119,48 @@ async def pods_that_stay(place: Yard) -> None:
         await place.carry_out(operation)
 
 
+async def upgraded(place: Yard, control_planes: int = 1) -> None:
+    await place.create(control_planes, version=OLD)
+    await place.carry_out(await place.ask_upgrade(NEW))
+
+
+async def upgrade_stopped(place: Yard) -> None:
+    """By a worker whose pods will not leave and whose kubelet cannot be renewed."""
+    await place.create(1, 2, version=OLD)
+    worker = (await place.clusters.nodes("blue")).slots[1]
+    place.world.stuck.add(worker.system_id)
+    place.world.pods[worker.slot.name] = ["default/web (held by PodDisruptionBudget web)"]
+    await place.carry_out(await place.ask_upgrade(NEW, drain_seconds=1))
+
+
+async def upgrade_resumed(place: Yard) -> None:
+    await upgrade_stopped(place)
+    place.world.stuck.clear()
+    await place.carry_out(await place.ask_upgrade(NEW, drain_seconds=1))
+
+
+async def upgrade_cancelled(place: Yard, step: int) -> None:
+    await place.create(version=OLD)
+    place.trouble.seen.clear()
+    asked = await place.ask_upgrade(NEW)
+    place.trouble.at, place.trouble.then = step, partial(place.cancel, asked.id)
+    await place.carry_out(asked)
+
+
+async def upgrade_taken_over(place: Yard) -> None:
+    await place.create(version=OLD)
+    place.trouble.seen.clear()
+    asked = await place.ask_upgrade(NEW)
+
+    async def delete() -> None:
+        await place.start((await place.ask_delete()).operation)
+
+    place.trouble.at, place.trouble.then = 6, delete
+    await place.carry_out(asked)
+    for each in await place.operations.page(size=10):
+        await place.finish(each.id)
+
+
 async def swept(place: Yard) -> None:
     await place.ask()
     for flow in (Sweep, Survey):
@@ -140,6 +185,22 @@ STORIES: dict[str, tuple[Story, MemoryWorld]] = {
     "shrinking-cancelled": (shrinking_cancelled, MemoryWorld.of(12)),
     "growth-cancelled": (growth_cancelled, MemoryWorld.of(12)),
     "pods-that-stay": (pods_that_stay, MemoryWorld.of(12)),
+    "upgraded": (upgraded, MemoryWorld.of(12)),
+    "upgraded-with-three-control-planes": (
+        partial(upgraded, control_planes=3),
+        MemoryWorld.of(12),
+    ),
+    "upgrade-stopped": (upgrade_stopped, MemoryWorld.of(12)),
+    "upgrade-resumed": (upgrade_resumed, MemoryWorld.of(12)),
+    "upgrade-cancelled-while-emptying": (
+        partial(upgrade_cancelled, step=5),
+        MemoryWorld.of(12),
+    ),
+    "upgrade-cancelled-while-renewing": (
+        partial(upgrade_cancelled, step=6),
+        MemoryWorld.of(12),
+    ),
+    "upgrade-taken-over-by-a-delete": (upgrade_taken_over, MemoryWorld.of(12)),
     "swept": (swept, MemoryWorld.of(12)),
 }
 

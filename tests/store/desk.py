@@ -28,6 +28,7 @@ from store.rows import Row
 from store.secrets import Secrets
 from store.stocks import Stocks
 from store.tail import Tail
+from store.upgrades import Upgrades
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 
@@ -59,6 +60,7 @@ class Desk:
         self.clusters = Clusters(database, vault)
         self.operations = Operations(database)
         self.pools = Pools(database)
+        self.upgrades = Upgrades(database)
         self.marks = Marks(database)
         self.stocks = Stocks(database)
 
@@ -81,14 +83,17 @@ class Desk:
         await self.clusters.reach(well.model_copy(update={"published": True}))
         return operation
 
-    async def standing(self, name: str = "hello", *, workers: int = 2) -> Operation:
+    async def standing(
+        self, name: str = "hello", *, workers: int = 2, control_planes: int = 1
+    ) -> Operation:
         """A create that went well, with a Ready node in every slot."""
-        operation = await self.create(name, workers=workers)
+        operation = await self.create(name, workers=workers, control_planes=control_planes)
         await self.operations.begin(operation.id)
         for number, state in enumerate((await self.clusters.nodes(name)).slots, start=1):
             machine = Machine(slot=state.slot, system_id=f"m{number}", address=f"10.0.0.{number}")
             await self.did(operation.id, "machines.allocate", state.slot.name, learnt=machine)
-            await self.did(operation.id, "kubernetes.wait_node", state.slot.name)
+            runs = {"kubelet": RELEASE.version}
+            await self.did(operation.id, "kubernetes.wait_node", state.slot.name, **runs)
         well = Reached.well(operation.id, Phase.RUNNING, "ready")
         await self.clusters.reach(well.model_copy(update={"published": True}))
         return operation

@@ -35,6 +35,7 @@ from store.pools import Pools, Terms
 from store.secrets import Secrets
 from store.stocks import Stocks
 from store.tail import Tail
+from store.upgrades import Upgrades
 from workflows.catalogue import CATALOGUE
 from workflows.serving import Serving, crew
 
@@ -98,21 +99,26 @@ class Yard:
     operations: Operations
     journal: Journal
     pools: Pools
+    upgrades: Upgrades
 
-    async def create(self, control_planes: int = 1, workers: int = 1) -> Operation:
+    async def create(
+        self, control_planes: int = 1, workers: int = 1, *, version: str = ""
+    ) -> Operation:
         """Ask for the cluster `blue` and carry the operation out to its end."""
-        operation = await self.ask(control_planes, workers)
+        operation = await self.ask(control_planes, workers, version=version)
         await self.carry_out(operation)
         return await self.operations.get(operation.id)
 
-    async def ask(self, control_planes: int = 1, workers: int = 1) -> Operation:
+    async def ask(
+        self, control_planes: int = 1, workers: int = 1, *, version: str = ""
+    ) -> Operation:
         order = ClusterOrder(
             name="blue",
             control_plane=PoolOrder(name="control-plane", count=control_planes),
             pools=(PoolOrder(name="w", count=workers),),
         )
         building = Building(domain="yard.test")
-        release = RELEASES.choose("")
+        release = RELEASES.choose(version)
         return await self.clusters.request_create(order, release, building, Ask(method="create"))
 
     async def ask_delete(self) -> Deleted:
@@ -138,6 +144,14 @@ class Yard:
 
     async def ask_drop(self, name: str) -> Operation:
         return await self.pools.request_drop("blue", [name], TERMS, Ask(method="drop"))
+
+    async def ask_upgrade(
+        self, version: str, *, at_once: int = 1, drain_seconds: float = 600
+    ) -> Operation:
+        given = {"upgrade_at_once": at_once, "drain_seconds": drain_seconds}
+        building = TERMS.building.model_copy(update=given)
+        ask = Ask(method="upgrade")
+        return await self.upgrades.request("blue", version, RELEASES, building, ask)
 
     async def start(self, operation: Operation) -> None:
         await self.client.start_workflow(
@@ -208,6 +222,7 @@ async def yard(
             operations,
             journal,
             Pools(database),
+            Upgrades(database),
         )
     finally:
         await asyncio.gather(*(worker.shutdown() for worker in workers))

@@ -1,0 +1,67 @@
+"""`windlass cluster upgrade` and what it can be told: a cluster's next version of Kubernetes."""
+
+from typing import Annotated
+
+import typer
+
+from cli.calling import Call, command
+from cli.cluster import clusters
+from cli.operation import changed
+from cli.options import Cluster, RequestId, Timeout, Wait, seconds
+from cli.printing import Column, tame
+
+WHY = "windlass-why"
+"""Beside the reply: why nothing is offered."""
+
+VERSIONS = (Column("VERSION", lambda it: it["version"]),)
+
+
+def belongs_to(app: typer.Typer) -> None:
+    """Make these commands of that group."""
+    app.command("upgrade")(upgrade)
+    app.command("upgrades")(upgrades)
+
+
+@command
+async def upgrade(
+    call: Call,
+    name: Cluster,
+    version: Annotated[
+        str, typer.Argument(metavar="VERSION", help="One that windlass cluster upgrades shows.")
+    ],
+    request_id: RequestId = "",
+    wait: Wait = False,
+    within: Timeout = "4h",
+) -> None:
+    """Upgrade a cluster in place, node by node.
+
+    The control plane comes first, after a copy of its etcd. Every node is emptied before its
+    kubelet is renewed. The first node that does not come back ends it; asking for the same version
+    again goes on with those that are left."""
+    from protos.gen.kaas.api_pb2 import UpgradeClusterMsg
+    from protos.gen.ops.operations_pb2 import SUCCEEDED
+
+    limit = seconds(within)
+    request = UpgradeClusterMsg(name=name, version=version)
+    _, operation = await call.change(clusters(call).UpgradeCluster, request, request_id)
+    call.page.say(f"cluster {name}: the upgrade to {version} is accepted")
+    await changed(call, operation, SUCCEEDED, wait=wait, limit=limit)
+
+
+@command
+async def upgrades(call: Call, name: Cluster) -> None:
+    """List what a cluster can be upgraded to.
+
+    Where that is nothing, it says why."""
+    from protos.gen.kaas.api_pb2 import GetUpgradeClusterInformationMsg
+
+    request = GetUpgradeClusterInformationMsg(name=name)
+    reply, beside = await call.ask_all(clusters(call).GetUpgradeClusterInformation, request)
+    why = tame(beside.get(WHY, ""))
+    call.page.many(
+        [{"version": version} for version in reply.versions],
+        VERSIONS,
+        lambda it: str(it["version"]),
+        beside={"cluster": name, "why_none": why or None},
+        none=f"cluster {name} can be upgraded to nothing now{f': {why}' if why else ''}",
+    )

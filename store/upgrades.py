@@ -1,0 +1,70 @@
+"""Upgrades of clusters that stand: accepted, or refused with what is in the way."""
+
+from uuid import uuid4
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.cluster import ClusterPlan, Phase, advance
+from domain.machine import Role
+from domain.operation import Ask, Kind, Operation, OperationId
+from domain.releases import Catalogue
+from domain.upgrades import fit, planned, refusal
+from store import answers, operations, plans, slots
+from store.clusters import Building, as_cluster, opened
+from store.engine import Store, transaction
+from store.rows import now
+
+
+class Upgrades(Store):
+    @transaction
+    async def request(
+        self,
+        session: AsyncSession,
+        name: str,
+        version: str,
+        catalogue: Catalogue,
+        building: Building,
+        ask: Ask,
+    ) -> Operation:
+        """All nodes that do not run the release yet, in their order. What the cluster is to become
+        is written down from the start, and stays wanted until it is reached; asking for it again
+        goes on where the last upgrade stopped."""
+        if earlier := await answers.answered(session, ask):
+            return operations.as_operation(earlier)
+        row = await opened(session, ask.tenant, name)
+        cluster = as_cluster(row)
+        pools = {pool.name: pool.ordinal for pool in await slots.pools_of(session, row.uid)}
+        rows = await slots.slots_of(session, row.uid)
+        rows.sort(key=lambda slot: (pools.get(slot.pool, -1), slot.ordinal))
+        states = list(map(slots.slot_state, rows))
+        release = fit(states, version, catalogue)
+        if refused := refusal(cluster, states, release):
+            raise refused
+        upgrade = planned(
+            cluster,
+            states,
+            release,
+            at_once=building.upgrade_at_once,
+            drain_seconds=building.drain_seconds,
+        )
+        found = [state.slot for state in states]
+        latest = await operations.locked(session, row.operation)
+        plan = ClusterPlan.model_validate_json(latest.plan).model_copy(
+            update={
+                "release": release,
+                "control_plane": tuple(s for s in found if s.role is Role.CONTROL_PLANE),
+                "workers": tuple(s for s in found if s.role is Role.WORKER),
+                "change": None,
+                "upgrade": upgrade,
+            }
+        )
+        plans.refuse_what_is_too_large(plan)
+        operation = OperationId(str(uuid4()))
+        row.phase = advance(name, cluster.phase, Phase.RECONCILING)
+        row.message = f"{upgrade.headline(0)}; accepted (op {operation})"
+        row.pending = "" if release.version == row.version else release.version
+        row.operation = operation
+        row.changed = now()
+        subject = f"cluster/{name}"
+        made = operations.record(session, operation, Kind.UPGRADE_CLUSTER, subject, plan, ask)
+        return operations.as_operation(made)
