@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from lightkube import AsyncClient
 from lightkube.codecs import resource_registry
 from lightkube.core.exceptions import LoadResourceError
 from lightkube.models.meta_v1 import ObjectMeta
@@ -14,7 +15,7 @@ from lightkube.resources.core_v1 import Node as NodeResource
 from lightkube.resources.core_v1 import Pod
 from lightkube.types import PatchType
 
-from clients.kubernetes_connections import Connections
+from clients.kubernetes_connections import CLIENTS, Connections
 from clients.kubernetes_pods import (
     RESOURCES,
     evicted,
@@ -28,6 +29,7 @@ from domain.errors import Conflict, Failed, NotFound, Unavailable
 from domain.machine import Role
 from domain.naming import POOL_LABEL
 from domain.ports import Node, Vault
+from domain.seen import NodeSeen, Readiness
 
 NETWORK = Path(__file__).parent / "data" / "network.json"
 """The pod network that is installed unless another is given: flannel over VXLAN in 10.244.0.0/16,
@@ -35,6 +37,12 @@ which must be the cluster's pod subnet. An operator who wants another gives its 
 
 ROLE_LABEL = "node-role.kubernetes.io/"
 INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
+
+READINESS = {"True": Readiness.READY, "False": Readiness.NOT_READY}
+"""What the condition Ready may be. Whatever else it says, nobody knows how the node is."""
+
+PAGE = 500
+"""So many nodes are asked for at once."""
 
 _TRIES = 3
 
@@ -50,12 +58,18 @@ class KubernetesApi:
         addresses: Callable[[str], Awaitable[Sequence[str]]] | None = None,
         timeout_seconds: float = 10,
         network: Path = NETWORK,
+        clients: int = CLIENTS,
     ) -> None:
         """With `resolve`, the endpoint's name is looked up like any other. Without, the node's own
-        `addresses` are tried, or else those that `addresses` knows for the endpoint's name."""
+        `addresses` are tried, or else those that `addresses` knows for the endpoint's name. So
+        many `clients` stay open."""
         self._network = network
         self._connections = Connections(
-            vault, resolve=resolve, addresses=addresses, timeout_seconds=timeout_seconds
+            vault,
+            resolve=resolve,
+            addresses=addresses,
+            timeout_seconds=timeout_seconds,
+            clients=clients,
         )
 
     async def close(self) -> None:
@@ -98,6 +112,12 @@ class KubernetesApi:
             return str(answer.json()["gitVersion"]).removeprefix("v")
         except (Unavailable, LookupError, TypeError, ValueError):
             return None
+
+    async def observe(self, node: Node) -> tuple[NodeSeen, ...]:
+        """Every node there is. The list comes from etcd and not from the API server's memory, so
+        an answer says that both work."""
+        found = await self._connections.call(node, "GET nodes", _all_nodes)
+        return tuple(_seen(each) for each in found)
 
     async def label(self, node: Node) -> None:
         """Put the slot's labels on the node, and on a control plane its taint, unless there are no
@@ -222,6 +242,25 @@ async def _insist(what: str, once: Callable[[], Awaitable[None]]) -> None:
         with suppress(Conflict):
             return await once()
     raise Unavailable(f"{what} met another writer {_TRIES} times")
+
+
+async def _all_nodes(client: AsyncClient) -> list[NodeResource]:
+    return [each async for each in client.list(NodeResource, chunk_size=PAGE)]
+
+
+def _seen(node: NodeResource) -> NodeSeen:
+    status, spec = node.status, node.spec
+    conditions = (status and status.conditions) or []
+    ready = next((each for each in conditions if each.type == "Ready"), None)
+    info = status.nodeInfo if status else None
+    return NodeSeen(
+        name=(node.metadata and node.metadata.name) or "",
+        readiness=READINESS.get(ready.status if ready else "", Readiness.UNKNOWN),
+        reason=(ready and ready.reason) or "",
+        since=ready.lastTransitionTime if ready else None,
+        kubelet=info.kubeletVersion.removeprefix("v") if info else "",
+        schedulable=not (spec and spec.unschedulable),
+    )
 
 
 def _lacking(node: Node, found: NodeResource) -> dict[str, Any] | None:

@@ -30,7 +30,12 @@ Answer = TypeVar("Answer")
 FIELD_MANAGER = "windlass"
 """Under which name we own the fields that we apply."""
 
-_CLIENTS = 64
+CLIENTS = 64
+"""Connections that are kept open, unless it is said otherwise."""
+
+PARSED = 2000
+"""Kubeconfigs that are kept parsed."""
+
 _CONNECT_SECONDS = 3.0
 _WORDS = 200
 
@@ -64,6 +69,7 @@ class Connections:
         resolve: bool,
         addresses: Callable[[str], Awaitable[Sequence[str]]] | None,
         timeout_seconds: float,
+        clients: int = CLIENTS,
     ) -> None:
         self._vault = vault
         self._resolve = resolve
@@ -71,7 +77,7 @@ class Connections:
         self._timeout = httpx2.Timeout(
             timeout_seconds, connect=min(timeout_seconds, _CONNECT_SECONDS)
         )
-        self._clients = _Clients(self._timeout)
+        self._clients = _Clients(self._timeout, clients)
 
     async def close(self) -> None:
         await self._clients.close()
@@ -153,8 +159,9 @@ class _Clients:
     """Open clients by cluster and server, the longest unused closed first when there are too many.
     One that is in use is closed once it is not."""
 
-    def __init__(self, timeout: httpx2.Timeout) -> None:
+    def __init__(self, timeout: httpx2.Timeout, most: int) -> None:
         self._timeout = timeout
+        self._most = most
         self._held: OrderedDict[tuple[str, str], _Held] = OrderedDict()
         self._taking = asyncio.Lock()
 
@@ -190,7 +197,7 @@ class _Clients:
         if held is not None:
             await self._retire(held)
         fresh = self._held[key] = _Held(client, way.secret)
-        while len(self._held) > _CLIENTS:
+        while len(self._held) > self._most:
             await self._retire(self._held.popitem(last=False)[1])
         return fresh
 
@@ -208,7 +215,7 @@ async def _opened(way: Way, make: Callable[[], Answer]) -> Answer:
         raise Failed(f"the credentials for {way.server} cannot be used: {error}") from error
 
 
-@lru_cache(maxsize=_CLIENTS)
+@lru_cache(maxsize=PARSED)
 def _parsed(secret: bytes, cluster: str) -> SingleConfig:
     """The current context of a kubeconfig. Reading YAML takes longer than asking the API."""
     try:

@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from domain.frozen import Frozen
 from domain.releases import Release
+from domain.seen import MachineSeen, NodeSeen
 
 
 class Sighting(StrEnum):
@@ -88,6 +89,7 @@ class SlotPhase(StrEnum):
     DEPLOYED    it runs, and is not a node yet
     JOINED      it is a node, not Ready
     HEALTHY     it is a Ready node
+    LOST        it is a node that nobody has heard of for a while, or that is gone from the API
     DRAINING    it takes no more work and is being emptied, to be given back
     FAILED      it did not deploy or join; being given back
     RELEASING   being given back
@@ -100,6 +102,7 @@ class SlotPhase(StrEnum):
     DEPLOYED = "deployed"
     JOINED = "joined"
     HEALTHY = "healthy"
+    LOST = "lost"
     DRAINING = "draining"
     FAILED = "failed"
     RELEASING = "releasing"
@@ -117,6 +120,10 @@ class SlotState(Frozen):
     status: str = ""
     kubelet: str = ""
     """The version the node's kubelet reports, without a v. Empty until it has joined."""
+    node: NodeSeen | None = None
+    """The node as it was last looked at. None: it never was, since it became one."""
+    machine: MachineSeen | None = None
+    """The machine likewise."""
 
     @property
     def machine(self) -> Machine:

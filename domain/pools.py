@@ -25,6 +25,7 @@ RANK: dict[SlotPhase, int] = {
     SlotPhase.ALLOCATED: 3,
     SlotPhase.DEPLOYING: 3,
     SlotPhase.DEPLOYED: 3,
+    SlotPhase.LOST: 4,
     SlotPhase.JOINED: 4,
     SlotPhase.HEALTHY: 5,
 }
@@ -33,8 +34,8 @@ RANK: dict[SlotPhase, int] = {
 EMPTY = frozenset({SlotPhase.PLANNED, SlotPhase.RELEASED})
 """The phases in which nothing is in a slot."""
 
-WORKING = frozenset({SlotPhase.HEALTHY, SlotPhase.DRAINING})
-"""The phases in which a node may run pods."""
+WORKING = frozenset({SlotPhase.HEALTHY, SlotPhase.JOINED, SlotPhase.LOST, SlotPhase.DRAINING})
+"""The phases in which a node may run pods, or may have run some before it was lost."""
 
 
 def victims(slots: Sequence[SlotState], count: int) -> list[SlotState]:

@@ -3,7 +3,7 @@
 Common to all: `Unavailable` is worth another try, every other DomainError is final, and an undo
 that finds nothing to undo has succeeded."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from domain.cluster import ClusterPlan
 from domain.frozen import Frozen
 from domain.machine import Machine, Search, Slot
 from domain.releases import Release
+from domain.seen import Inside, MachineSeen, NodeSeen
 
 
 class Endpoint(Frozen):
@@ -144,6 +145,11 @@ class MachinePool(Protocol):
     async def stock(self) -> Stock:
         """What there is to take from."""
 
+    async def seen(self, machines: Sequence[Machine]) -> tuple[MachineSeen, ...]:
+        """What is said of these machines, all asked for at once; one that is not known any more
+        is not in the answer. It may be some seconds old: everybody who looks at about the same
+        time shares one answer."""
+
 
 class Endpoints(Protocol):
     """Names that outlive the machines behind them."""
@@ -195,6 +201,10 @@ class Nodes(Protocol):
         """Install the release's kubelet and kubectl, and restart the kubelet. Asking again finds
         it done."""
 
+    async def inside(self, control_planes: Sequence[Machine]) -> Inside:
+        """What the hosts of a cluster's control plane tell of its etcd and their certificates, as
+        far as they can be reached; it never fails for one that cannot."""
+
 
 class ClusterApi(Protocol):
     """The Kubernetes API of a cluster that we built."""
@@ -211,6 +221,10 @@ class ClusterApi(Protocol):
     async def api_version(self, node: Node) -> str | None:
         """The version, without a v, of the API server at the first of the node's addresses; None
         while it does not answer."""
+
+    async def observe(self, node: Node) -> tuple[NodeSeen, ...]:
+        """Every node that the API lists, asked for in one call. Unavailable: it did not answer,
+        and neither would it answer the cluster's user."""
 
     async def label(self, node: Node) -> None:
         """Put the slot's labels on the node, and the taints its role has."""

@@ -4,12 +4,15 @@ For tests of workflows, where each step may be the last, may run twice and may b
 calls the work off. It answers at once and remembers everything, so that a test can ask afterwards
 what was left behind."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from domain.errors import Failed, Invalid, NotFound, Unavailable
 from domain.machine import Machine, Role, Search, Slot
 from domain.ports import ClusterMark, Endpoint, Joining, Node, Snapshot, Stock, Upgrading
 from domain.releases import Version
+from domain.seen import Inside, MachineSeen, MemberSeen, NodeSeen, Readiness
 from domain.upgrades import reaches
 
 
@@ -33,6 +36,15 @@ class Metal:
     """The version of the kubelet that runs on it."""
     server: str = ""
     """The version of the API server that runs on it, if it is a control plane."""
+    powered: bool = True
+    """Off: its node is lost, and its etcd member silent."""
+    status: str = ""
+    """What MAAS calls it, if not what follows from the above."""
+
+    @property
+    def said(self) -> str:
+        states = {(True, True): "Deployed", (True, False): "Allocated"}
+        return self.status or states.get((bool(self.owner), self.deployed), "Ready")
 
 
 @dataclass
@@ -62,6 +74,10 @@ class MemoryWorld:
     """Nodes whose kubelet was renewed under their pods: while they were open to more."""
     stuck: set[str] = field(default_factory=set)
     """Machines on which no other kubelet can be installed."""
+    unanswering: set[str] = field(default_factory=set)
+    """Clusters, by uid, whose API gives no answer, whatever their etcd says."""
+    expires: datetime | None = None
+    """When every certificate does."""
     refusing: int = 0
     """So many releases are refused for good before one is carried out."""
 
@@ -104,15 +120,27 @@ class MemoryWorld:
 
     def dead_members(self, cluster: str) -> list[str]:
         """Whom a cluster's etcd counts and does not hear."""
-        heard = {m.system_id for m in self.machines if m.cluster == cluster and m.node}
+        heard = {
+            m.system_id for m in self.machines if m.cluster == cluster and m.node and m.powered
+        }
         return [member for member in self.members.get(cluster, []) if member not in heard]
+
+    def answers(self, cluster: str) -> bool:
+        """Whether a cluster's API does: most of its etcd's members have to."""
+        members = self.members.get(cluster, [])
+        return cluster not in self.unanswering and 2 * len(self.dead_members(cluster)) < len(
+            members
+        )
 
     def reset(self, metal: Metal) -> None:
         """Make it a host again that is nobody's node. Nobody in its cluster is told; with the
         last member, etcd and what the API lists are gone."""
         metal.node = metal.kubeadm = metal.kubelet = metal.server = ""
         cluster = metal.cluster
-        if self.dead_members(cluster) == self.members.get(cluster):
+        members = self.members.get(cluster)
+        if members is not None and not any(
+            m.node and m.system_id in members for m in self.machines
+        ):
             del self.members[cluster]
             self.nodes.pop(cluster, None)
 
@@ -124,8 +152,8 @@ class MemoryWorld:
         if metal.node:
             self.never_reset.append(f"{metal.system_id} was {metal.node}")
         self.reset(metal)
-        metal.owner = metal.cluster = ""
-        metal.deployed = False
+        metal.owner = metal.cluster = metal.status = ""
+        metal.deployed, metal.powered = False, True
 
 
 class MemoryMachines:
@@ -185,6 +213,22 @@ class MemoryMachines:
         for metal in self._world.machines:
             tags[metal.tag] = tags.get(metal.tag, 0) + 1
         return Stock(machines=len(self._world.machines), tagged=tags)
+
+    async def seen(self, machines: Sequence[Machine]) -> tuple[MachineSeen, ...]:
+        known = {metal.system_id: metal for metal in self._world.machines}
+        return tuple(
+            MachineSeen(
+                slot=machine.slot.name,
+                system_id=metal.system_id,
+                hostname=metal.system_id,
+                status=metal.said,
+                power="on" if metal.powered else "off",
+                address=metal.address,
+                ours=metal.owner == machine.slot.agent_name,
+            )
+            for machine in machines
+            if (metal := known.get(machine.system_id))
+        )
 
 
 class MemoryEndpoints:
@@ -305,6 +349,19 @@ class MemoryNodes:
         if now != to and not reaches(now, to):
             raise Failed(f"{to} is too high or too low for {now}")
 
+    async def inside(self, control_planes: Sequence[Machine]) -> Inside:
+        cluster = control_planes[0].slot.cluster_uid
+        dead = self._world.dead_members(cluster)
+        names = {metal.system_id: metal.node for metal in self._world.machines if metal.node}
+        if len(dead) == len(self._world.members.get(cluster, [])):
+            return Inside(expires=self._world.expires)
+        members = tuple(
+            MemberSeen(name=names.get(member, member), answers=member not in dead)
+            for member in self._world.members[cluster]
+        )
+        expires = self._world.expires
+        return Inside(members=members, expires=expires, expires_on=control_planes[0].slot.name)
+
     def _become(self, machine: Machine, metal: Metal) -> None:
         metal.node = machine.slot.name
         metal.kubeadm = metal.kubelet = machine.slot.release.version
@@ -320,7 +377,7 @@ class MemoryApi:
         self._world = world
 
     async def ready(self, node: Node) -> bool:
-        return bool(self._world.members.get(node.slot.cluster_uid))
+        return self._world.answers(node.slot.cluster_uid)
 
     async def install_network(self, node: Node) -> None:
         if not await self.ready(node):
@@ -334,6 +391,26 @@ class MemoryApi:
         servers = self._world.servers(node.slot.cluster_uid)
         there = [metal.server for metal in servers if metal.address in node.addresses[:1]]
         return there[0] if there else None
+
+    async def observe(self, node: Node) -> tuple[NodeSeen, ...]:
+        uid = node.slot.cluster_uid
+        if not self._world.answers(uid):
+            raise Unavailable(f"{node.endpoint} does not answer")
+        runs = {
+            metal.node: metal.kubelet
+            for metal in self._world.machines
+            if metal.cluster == uid and metal.powered and metal.node
+        }
+        return tuple(
+            NodeSeen(
+                name=name,
+                readiness=Readiness.READY if name in runs else Readiness.UNKNOWN,
+                reason="" if name in runs else "NodeStatusUnknown",
+                kubelet=runs.get(name, node.slot.release.version),
+                schedulable=name not in self._world.cordoned,
+            )
+            for name in sorted(self._world.nodes.get(uid, ()))
+        )
 
     async def label(self, node: Node) -> None:
         if node.slot.name not in self._world.nodes.get(node.slot.cluster_uid, set()):

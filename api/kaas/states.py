@@ -21,6 +21,7 @@ NODE_STATUS: dict[SlotPhase, str] = {
     SlotPhase.DEPLOYED: "Bootstrapping",
     SlotPhase.JOINED: "NotReady",
     SlotPhase.HEALTHY: "Ready",
+    SlotPhase.LOST: "Unknown",
     SlotPhase.DRAINING: "Ready,SchedulingDisabled",
     SlotPhase.FAILED: "Failed",
     SlotPhase.RELEASING: "Deleting",
@@ -28,7 +29,7 @@ NODE_STATUS: dict[SlotPhase, str] = {
 }
 """What kubectl would say of the node, or why it cannot."""
 
-NODES = frozenset({SlotPhase.JOINED, SlotPhase.HEALTHY, SlotPhase.DRAINING})
+NODES = frozenset({SlotPhase.JOINED, SlotPhase.HEALTHY, SlotPhase.LOST, SlotPhase.DRAINING})
 """The phases in which there is a kubelet that reports a version."""
 
 EMPTY = frozenset({SlotPhase.PLANNED, SlotPhase.RELEASED})

@@ -10,12 +10,14 @@ from weakref import WeakValueDictionary
 
 from clients.maas import seen
 from clients.maas.seen import SeenMachine
+from clients.maas.snapshot import FRESH_SECONDS, Snapshot
 from clients.maas.transport import Maas
 from domain.candidates import Candidate, in_order
 from domain.cloud_init import user_data
 from domain.errors import Conflict, DomainError, Failed, NotFound, Unavailable
 from domain.machine import Machine, Search, Slot
 from domain.ports import ClusterMark, Stock
+from domain.seen import MachineSeen
 
 CLUSTER, SLOT = "kaas-cluster", "kaas-machine"
 """The annotations by which people, and the sweep, know our machines."""
@@ -43,8 +45,10 @@ class MaasMachines:
     A machine carries its slot's agent name from the moment it is taken, because MAAS writes that
     in one step; so whoever asks again finds it, and nothing that we took can be lost."""
 
-    def __init__(self, maas: Maas) -> None:
+    def __init__(self, maas: Maas, *, fresh_seconds: float = FRESH_SECONDS) -> None:
+        """`fresh_seconds` is how old what `seen` answers may be."""
         self._maas = maas
+        self._snapshot = Snapshot(self._list, fresh_seconds=fresh_seconds)
         self._choosing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def allocate(self, search: Search) -> Machine:
@@ -112,7 +116,7 @@ class MaasMachines:
         one; whoever looks then keeps the same: what was settled on before, which its annotations
         tell, then what is further along, then the lowest id."""
         slot = search.slot
-        marks = {CLUSTER: slot.cluster_uid, SLOT: slot.name}
+        marks = _marks(slot)
         ours = sorted(
             (one for one in held if one.system_id not in search.avoid),
             key=lambda one: (
@@ -171,7 +175,7 @@ class MaasMachines:
 
     async def released(self, slot: Slot) -> bool:
         """See the port. What MAAS gave up releasing is released once more on the way."""
-        marks = {CLUSTER: slot.cluster_uid, SLOT: slot.name}
+        marks = _marks(slot)
         with _patience():
             if await self._held(slot):
                 return False
@@ -199,6 +203,15 @@ class MaasMachines:
         machines = [one for one in await self._list() if one.status_name not in UNFIT]
         tags = Counter(tag for one in machines for tag in set(one.tag_names))
         return Stock(machines=len(machines), tagged=dict(tags))
+
+    async def seen(self, machines: Sequence[Machine]) -> tuple[MachineSeen, ...]:
+        """See the port. Ours is what carries the slot's annotations: a release wipes them."""
+        known = await self._snapshot.machines()
+        return tuple(
+            _told(machine.slot, known[machine.system_id])
+            for machine in machines
+            if machine.system_id in known
+        )
 
     async def _held(self, slot: Slot) -> list[SeenMachine]:
         """What carries the slot's name now. MAAS blanks it as soon as a release is ordered."""
@@ -256,6 +269,22 @@ def _later(error: DomainError) -> Unavailable:
 
 def _marked(one: SeenMachine, marks: dict[str, str]) -> bool:
     return marks.items() <= one.annotations.items()
+
+
+def _marks(slot: Slot) -> dict[str, str]:
+    return {CLUSTER: slot.cluster_uid, SLOT: slot.name}
+
+
+def _told(slot: Slot, found: SeenMachine) -> MachineSeen:
+    return MachineSeen(
+        slot=slot.name,
+        system_id=found.system_id,
+        hostname=found.hostname,
+        status=found.status_name,
+        power=found.power_state,
+        address=found.address,
+        ours=_marked(found, _marks(slot)),
+    )
 
 
 def _machine(slot: Slot, found: SeenMachine) -> Machine:

@@ -48,6 +48,7 @@ class SeenMachine(Told):
     status_name: Text
     status_message: Text | None = None
     hostname: Text = ""
+    power_state: Text = ""
     tag_names: list[Text] = []
     zone: Zone = Zone()
     cpu_count: float = 0

@@ -2,18 +2,19 @@
 
 import json
 import re
+from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from clients.ssh.connections import Connections, line, named, root
+from clients.ssh.connections import Answer, Connections, line, named, root
 from domain.errors import Unavailable
 from domain.machine import Machine
 
 _CONTAINER = re.compile(r"[0-9a-f]{8,64}")
+LOCAL = "https://127.0.0.1:2379"
 _PKI = "/etc/kubernetes/pki/etcd"
 _ETCDCTL = (
     "etcdctl",
-    "--endpoints=https://127.0.0.1:2379",
     f"--cacert={_PKI}/ca.crt",
     f"--cert={_PKI}/server.crt",
     f"--key={_PKI}/server.key",
@@ -28,6 +29,7 @@ class Member(BaseModel):
     id: int = Field(alias="ID")
     name: str = ""
     peers: list[str] = Field(default_factory=list, alias="peerURLs")
+    clients: list[str] = Field(default_factory=list, alias="clientURLs")
     learner: bool = Field(default=False, alias="isLearner")
 
     def is_of(self, machine: Machine) -> bool:
@@ -39,6 +41,21 @@ class Member(BaseModel):
 
 class _Members(BaseModel):
     members: list[Member]
+
+
+class _Standing(BaseModel):
+    """How a member says that it stands. Without a majority it knows no leader."""
+
+    leader: int = 0
+    errors: list[str] = []
+
+
+class _Answer(BaseModel):
+    endpoint: str = Field(alias="Endpoint")
+    standing: _Standing = Field(alias="Status")
+
+
+_ANSWERS = TypeAdapter(list[_Answer])
 
 
 class Etcd:
@@ -59,20 +76,41 @@ class Etcd:
         refused by etcd itself."""
         await self._etcdctl(through, "member", "remove", f"{member.id:x}", gone="member not found")
 
-    async def command(self, through: Machine) -> str:
+    async def command(self, through: Machine, endpoints: Sequence[str] = (LOCAL,)) -> str:
         """How root calls etcdctl on the host: where it is, in etcd's own container."""
         find = root("crictl", "ps", "--quiet", "--name=etcd", "--state=running")
         found = _CONTAINER.search((await self._connections.run(through, find)).out)
         if found is None:
             raise Unavailable(f"no etcd runs on {named(through)}")
-        return line("crictl", "exec", found[0], *_ETCDCTL)
+        among = f"--endpoints={','.join(endpoints)}"
+        return line("crictl", "exec", found[0], *_ETCDCTL, among)
+
+    async def answering(self, through: Machine, endpoints: Sequence[str]) -> set[str]:
+        """Which of these members answer, know a leader and complain of nothing. It is asked of
+        each by itself, so that it can be told without a majority too."""
+        answer = await self._run(through, endpoints, "endpoint", "status", "-w", "json")
+        try:
+            answers = _ANSWERS.validate_json(answer.out)
+        except ValidationError as error:
+            raise _refused(through, answer, "endpoint status") from error
+        return {each.endpoint for each in answers if _is_well(each.standing)}
 
     async def _etcdctl(self, through: Machine, *words: str, gone: str = "\0") -> str:
-        command = f"sudo -n {await self.command(through)} {line(*words)}"
-        answer = await self._connections.run(through, command)
+        answer = await self._run(through, [LOCAL], *words)
         if answer.status and gone not in answer.err:
-            raise Unavailable(
-                f"etcd on {named(through)} answered {answer.status} to {' '.join(words)}: "
-                f"{answer.err.strip()[-500:]}"
-            )
+            raise _refused(through, answer, " ".join(words))
         return answer.out
+
+    async def _run(self, through: Machine, endpoints: Sequence[str], *words: str) -> Answer:
+        command = f"sudo -n {await self.command(through, endpoints)} {line(*words)}"
+        return await self._connections.run(through, command)
+
+
+def _is_well(standing: _Standing) -> bool:
+    return standing.leader != 0 and not standing.errors
+
+
+def _refused(through: Machine, answer: Answer, what: str) -> Unavailable:
+    return Unavailable(
+        f"etcd on {named(through)} answered {answer.status} to {what}: {answer.err.strip()[-500:]}"
+    )

@@ -5,7 +5,7 @@ import base64
 import hashlib
 import re
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import yaml
 from cryptography import x509
@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, ValidationError
 from clients.ssh.connections import LOGIN_REFUSED, Answer, Connections, line, named, root
 from clients.ssh.etcd import Etcd
 from clients.ssh.failures import FOUNDING, JOINING, failure
+from clients.ssh.inside import Insides
 from clients.ssh.jobs import HOME, STEPS, Jobs, Repeats, Seen, Step
 from clients.ssh.snapshots import BACK_UP, Snapshots
 from clients.ssh.upgrades import UPGRADE_STEPS, Upgrades
@@ -23,6 +24,7 @@ from domain.cloud_init import LOGIN
 from domain.errors import Failed, Unavailable
 from domain.machine import Machine, Role
 from domain.ports import Backups, Joining, Snapshot, Upgrading, Vault, kubeconfig
+from domain.seen import Inside
 
 ADMIN_CONF = "/etc/kubernetes/admin.conf"
 
@@ -93,6 +95,7 @@ class SshNodes:
         self._etcd = Etcd(self._connections)
         self._upgrades = Upgrades(self._connections, self._jobs)
         self._snapshots = Snapshots(self._connections, self._jobs, self._etcd, backups)
+        self._insides = Insides(self._connections, self._etcd)
 
     async def close(self) -> None:
         await self._connections.close()
@@ -179,6 +182,10 @@ class SshNodes:
     async def renew_kubelet(self, upgrading: Upgrading) -> None:
         """Install the release's kubelet and restart it, unless that is done."""
         await self._upgrades.renew_kubelet(upgrading)
+
+    async def inside(self, control_planes: Sequence[Machine]) -> Inside:
+        """What these hosts tell of their etcd and their certificates, as far as they answer."""
+        return await self._insides.ask(control_planes)
 
     async def _check_software(self, machine: Machine) -> None:
         wanted = f"v{machine.slot.release.version}"

@@ -59,13 +59,15 @@ async def _crictl(call: Call) -> int:
 async def _etcdctl(call: Call) -> int:
     cluster = _local(call)
     clusters = call.host.shared.clusters
+    words = [word for word in call.words[1:] if not word.startswith("-") and word != "json"]
+    if cluster is not None and words == ["endpoint", "status"]:
+        return await _status(call, cluster)
     if cluster is None or not clusters.alive(cluster.uid):
         await call.complain("Error: context deadline exceeded")
         return 1
     if call.host.state.kubeadm.name not in cluster.members:
         await call.complain("Error: etcdserver: server stopped")
         return 1
-    words = [word for word in call.words[1:] if not word.startswith("-") and word != "json"]
     match words:
         case ["member", "list"]:
             await call.say(_members(cluster, as_json="json" in " ".join(call.words)))
@@ -79,6 +81,26 @@ async def _etcdctl(call: Call) -> int:
             return 0
     await call.complain(f'Error: unknown command "{" ".join(words)}" for "etcdctl"')
     return 1
+
+
+async def _status(call: Call, cluster: Cluster) -> int:
+    """Every member answers for itself; those that are down are complained of."""
+    clusters = call.host.shared.clusters
+    leads = clusters.alive(cluster.uid)
+    given = [word.partition("=")[2] for word in call.words if word.startswith("--endpoints=")]
+    at = {f"https://{member.address}:2379": member for member in cluster.members.values()}
+    answers = []
+    for endpoint in ",".join(given).split(","):
+        member = at.get(endpoint)
+        if member is None or not clusters.member_well(cluster.uid, member):
+            await call.complain(
+                f"Failed to get the status of endpoint {endpoint} (context deadline exceeded)"
+            )
+            continue
+        known = {"leader": 1} if leads else {"errors": ["etcdserver: no leader"]}
+        answers.append({"Endpoint": endpoint, "Status": {"header": {"cluster_id": 1}, **known}})
+    await call.say(json.dumps(answers))
+    return int(len(answers) < len(given[0].split(",")))
 
 
 def _members(cluster: Cluster, *, as_json: bool) -> str:
