@@ -67,6 +67,16 @@ class Kaas(Part):
     upgrade_at_once: int = Field(
         1, ge=1, description="workers of one pool that are upgraded at the same time"
     )
+    look_seconds: float = Field(15.0, description="between two looks at a cluster that stands")
+    inspect_seconds: float = Field(
+        300.0, description="between two times that its control planes are logged into"
+    )
+    silent_seconds: float = Field(
+        120.0, description="how long an API may give no answer before its cluster is in ERROR"
+    )
+    expiry_days: float = Field(
+        30.0, description="how long before a certificate expires the cluster's message says so"
+    )
     control_planes: tuple[int, ...] = Field((1, 3, 5), description="control-plane sizes allowed")
     machines_per_pool: int = Field(500, description="the most machines one pool may ask for")
     machines_per_cluster: int = Field(1000, description="the most machines one cluster may have")
@@ -126,7 +136,14 @@ class Worker(Part):
     )
     cached_workflows: int = Field(1000, description="workflows kept in memory")
     slots: dict[str, int] = Field(
-        {"machines": 200, "endpoints": 20, "kubeadm": 100, "kubernetes": 50, "workflows": 100},
+        {
+            "machines": 200,
+            "endpoints": 20,
+            "kubeadm": 100,
+            "kubernetes": 50,
+            "watching": 2000,
+            "workflows": 100,
+        },
         description="how many activities (or workflow tasks) of a queue run at once, per process",
     )
     deployment: str = Field("windlass", description="the worker deployment's name")

@@ -33,11 +33,14 @@ from activities.logbook import Logbook
 from activities.machines import Machines
 from activities.progress import Progress
 from activities.sweeping import Sweeping
+from activities.tending import Tending
 from activities.verbs import BOOKS_QUEUE
+from activities.watching import Rhythm, Watching
 from clients.kubernetes import KubernetesApi
 from clients.maas import Maas, MaasEndpoints, MaasMachines
 from clients.ssh import SshNodes
 from domain.errors import DomainError, Invalid, Unavailable
+from domain.health import Tolerance
 from settings import MissingKeyError, Settings, read, start_log
 from store.backups import SealedBackups
 from store.clusters import Clusters
@@ -49,7 +52,8 @@ from store.sealing import Seal
 from store.secrets import Secrets
 from store.stocks import Stocks
 from store.tail import Tail
-from workflows.serving import SCHEDULED, Serving, crew, schedule
+from store.watches import Watches
+from workflows.serving import SCHEDULED, SLOTS, Serving, crew, schedule
 
 CONNECT_SECONDS = 60.0
 """How long Temporal may take to come up before we give up."""
@@ -79,6 +83,7 @@ class Crew:
         self.operations = Operations(database)
         self.clusters = Clusters(database, self.vault)
         self.stocks = Stocks(database)
+        self.watches = Watches(database)
         self.journal = Journal(database, Tail(database))
         self.marks = Marks(database)
         self._maas: Maas | None = None
@@ -91,13 +96,15 @@ class Crew:
             "endpoints": lambda: Endpoints(MaasEndpoints(self._region())),
             "kubeadm": self._kubeadm,
             "kubernetes": self._kubernetes,
+            "watching": self._watching,
         }
         return [build() for queue, build in builders.items() if queue in queues]
 
     def books(self) -> list[object]:
         return [
             Progress(self.operations, self.clusters, self.journal),
-            Sweeping(self.operations, self.clusters, self.stocks),
+            Sweeping(self.operations, self.clusters, self.stocks, self.watches),
+            Tending(self.watches, self._tolerance()),
         ]
 
     async def close(self) -> None:
@@ -112,21 +119,39 @@ class Crew:
         return self._maas
 
     def _kubeadm(self) -> Kubeadm:
+        return Kubeadm(self._nodes())
+
+    def _nodes(self) -> SshNodes:
         kaas = self._settings.kaas
         backups = SealedBackups(self._settings.backups, self._seal, most=kaas.backups_kept)
         nodes = SshNodes(self.vault, backups, port=kaas.ssh_port, api_port=kaas.api_port)
-        return Kubeadm(self._kept(nodes))
+        return self._kept(nodes)
 
     def _kubernetes(self) -> Kubernetes:
         api = KubernetesApi(self.vault, resolve=self._settings.kaas.resolve)
         return Kubernetes(self._kept(api))
+
+    def _watching(self) -> Watching:
+        """With connections of its own: a thousand that are looked at must not push out those that
+        something is being done to."""
+        kaas, slots = self._settings.kaas, self._settings.worker.slots
+        api = KubernetesApi(self.vault, resolve=kaas.resolve, clients=slots.get("watching", SLOTS))
+        rhythm = Rhythm(look_seconds=kaas.look_seconds, inspect_seconds=kaas.inspect_seconds)
+        machines = MaasMachines(self._region())
+        return Watching(
+            self.watches, self._kept(api), machines, self._nodes(), rhythm, self._tolerance()
+        )
+
+    def _tolerance(self) -> Tolerance:
+        kaas = self._settings.kaas
+        return Tolerance(silent_seconds=kaas.silent_seconds, expiry_days=kaas.expiry_days)
 
     def _kept(self, client: Held) -> Held:
         self._clients.append(client)
         return client
 
 
-QUEUES = ("machines", "endpoints", "kubeadm", "kubernetes", BOOKS_QUEUE)
+QUEUES = ("machines", "endpoints", "kubeadm", "kubernetes", "watching", BOOKS_QUEUE)
 
 
 async def connect(settings: Settings) -> Client:

@@ -12,11 +12,14 @@ from domain.ports import Stock
 from store.clusters import Clusters
 from store.operations import Operations
 from store.stocks import Stocks
+from store.watches import Watches
 
 UNLAUNCHED_SECONDS = 5.0
 SILENT_SECONDS = 300.0
 UNTAKEN_SECONDS = 60.0
 """By then a workflow that was started has taken its operation up, unless workers are behind."""
+UNWATCHED_SECONDS = 900.0
+"""A monitor is heard of every five minutes, or its worker is away."""
 
 ALIVE = frozenset({WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_NEW})
 
@@ -48,13 +51,18 @@ class Standing(Frozen):
     unlaunched: tuple[Due, ...] = ()
     called_off: tuple[Due, ...] = ()
     silent: tuple[Due, ...] = ()
+    unwatched: tuple[str, ...] = ()
+    """Clusters, by uid."""
 
 
 class Sweeping:
-    def __init__(self, operations: Operations, clusters: Clusters, stocks: Stocks) -> None:
+    def __init__(
+        self, operations: Operations, clusters: Clusters, stocks: Stocks, watches: Watches
+    ) -> None:
         self._operations = operations
         self._clusters = clusters
         self._stocks = stocks
+        self._watches = watches
 
     @activity.defn(name="sweeping.look")
     async def look(self) -> Standing:
@@ -64,7 +72,13 @@ class Sweeping:
             unlaunched=_due(await self._operations.unlaunched(UNLAUNCHED_SECONDS)),
             called_off=_due(await self._operations.called_off()),
             silent=_due(await self._operations.silent(SILENT_SECONDS, UNTAKEN_SECONDS)),
+            unwatched=tuple(await self._watches.unheard(UNWATCHED_SECONDS)),
         )
+
+    @activity.defn(name="sweeping.watches")
+    async def watches(self, cluster: str) -> None:
+        """Remember that a cluster has a monitor, which will be heard of by itself from now on."""
+        await self._watches.heard(cluster)
 
     @activity.defn(name="sweeping.verify")
     async def verify(self, due: Due) -> None:

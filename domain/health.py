@@ -79,6 +79,8 @@ class Watched(Frozen):
     """How many nodes are wanted of each pool of workers."""
     inspected: datetime | None = None
     """When its hosts were last asked."""
+    confirmed: datetime | None = None
+    """When it was last seen that all of this is so."""
     finding: Finding
 
     @property
@@ -98,7 +100,7 @@ class Watched(Frozen):
     @property
     def machines(self) -> tuple[Machine, ...]:
         """Whatever fills its slots."""
-        return tuple(_machine(state) for state in self.finding.slots if state.system_id)
+        return tuple(state.occupant for state in self.finding.slots if state.system_id)
 
     @property
     def control_planes(self) -> tuple[Machine, ...]:
@@ -109,7 +111,7 @@ class Watched(Frozen):
             if state.slot.role is Role.CONTROL_PLANE and state.phase in WATCHED and state.address
         ]
         masters.sort(key=lambda state: state.phase is not SlotPhase.HEALTHY)
-        return tuple(_machine(state) for state in masters)
+        return tuple(state.occupant for state in masters)
 
     @property
     def node(self) -> Node:
@@ -122,7 +124,7 @@ class Watched(Frozen):
 def judge(watched: Watched, sight: Sight, tolerance: Tolerance) -> Finding:
     """How the cluster is after this look. Judging the same sight again finds nothing new."""
     before = watched.finding
-    inside = sight.inside or before.inside
+    inside = sight.inside.or_else(before.inside) if sight.inside else before.inside
     if not sight.unanswered:
         slots = tuple(_looked_at(state, sight) for state in before.slots)
         short = [
@@ -255,13 +257,3 @@ def _lost_quorum(inside: Inside | None) -> str:
 def _told(troubles: list[str]) -> str:
     more = f"; and {len(troubles) - MOST_NAMED} more" if len(troubles) > MOST_NAMED else ""
     return "; ".join(troubles[:MOST_NAMED])[:TROUBLE_LENGTH] + more
-
-
-def _machine(state: SlotState) -> Machine:
-    return Machine(
-        slot=state.slot,
-        system_id=state.system_id,
-        hostname=state.hostname,
-        address=state.address,
-        status=state.status,
-    )

@@ -126,7 +126,7 @@ class SlotState(Frozen):
     """The machine likewise."""
 
     @property
-    def machine(self) -> Machine:
+    def occupant(self) -> Machine:
         """What fills the slot."""
         return Machine(
             slot=self.slot,

@@ -75,6 +75,17 @@ class Inside(Frozen):
     expires_on: str = ""
     """The node that this one lies on."""
 
+    def or_else(self, before: "Inside | None") -> "Inside":
+        """This, and where it says nothing what was known before."""
+        if before is None:
+            return self
+        expiry = self if self.expires is not None else before
+        return Inside(
+            members=before.members if self.members is None else self.members,
+            expires=expiry.expires,
+            expires_on=expiry.expires_on,
+        )
+
     @property
     def silent(self) -> tuple[str, ...]:
         """The members that do not answer."""
@@ -125,10 +136,13 @@ class Tour(Frozen):
     """How a tour of looks at one cluster ended."""
 
     uid: str
-    taken: datetime
-    """When it was last looked at."""
     sight: Sight | None = None
-    """What was seen then that the rows do not say. None: they say how it is."""
+    """What was seen in the last look that the rows do not say. None: nothing."""
+    confirmed: datetime | None = None
+    """When it was last seen that the rows say how it is. None: it was not, since an operation
+    runs."""
+    inspected: datetime | None = None
+    """When the cluster's hosts were asked, if they were."""
     over: bool = False
     """Whether there is no cluster any more to look at."""
 

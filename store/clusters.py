@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import Row, bindparam, delete, func, literal, select
+from sqlalchemy import Row, bindparam, delete, func, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain import ports
@@ -19,6 +19,7 @@ from domain.cluster import (
 )
 from domain.errors import AlreadyExists, Conflict, NotFound
 from domain.frozen import Frozen
+from domain.health import JUDGED
 from domain.machine import Role
 from domain.operation import (
     SETTLED,
@@ -36,7 +37,7 @@ from store import answers, journal, operations, plans, slots
 from store.engine import Database, Store, reading, transaction
 from store.gather import Gather
 from store.marks import MESSAGE_LENGTH
-from store.rows import ClusterRow, OperationRow, PoolRow, SlotRow, now, table_of
+from store.rows import ClusterRow, OperationRow, PoolRow, SlotRow, WatchRow, now, table_of
 from store.secrets import Secrets
 from store.stocks import last_seen, refuse_what_never_fits
 
@@ -201,6 +202,10 @@ class Clusters(Store):
             elif reached.published:
                 cluster.published = True
             cluster.message = _message(row, reached.note, lacking)
+            if reached.stage is not None:  # what was seen was seen before what is done now
+                cluster.trouble = ""
+                silent = update(WatchRow).where(WatchRow.cluster == cluster.uid)
+                await session.execute(silent.values(silent_since=None, why=""))
             cluster.changed = now()
         if reached.stage is not None:
             await operations.close_steps(session, row.id)
@@ -212,7 +217,7 @@ class Clusters(Store):
 
     async def _bury(self, session: AsyncSession, cluster: ClusterRow) -> None:
         """Keep the record that there was a cluster; its parts and secrets go."""
-        for table in (SlotRow, PoolRow):
+        for table in (SlotRow, PoolRow, WatchRow):
             await session.execute(delete(table).where(table.cluster == cluster.uid))
         await self._vault.shred(session, f"cluster/{cluster.uid}/")
 
@@ -314,6 +319,7 @@ def _add_rows(
             name=plan.name,
             phase=Phase.PROVISIONING,
             message="queued",
+            trouble="",
             version=plan.release.version,
             pending="",
             endpoint=plan.endpoint,
@@ -359,12 +365,19 @@ def _message(row: OperationRow, *said: str) -> str:
     return f"{before}{'; '.join(filter(None, said))} (op {row.id})"[:MESSAGE_LENGTH]
 
 
+def said(row: Row[Any] | ClusterRow) -> str:
+    """What is to be told of a cluster: what was seen of it, before what its operation said. While
+    another runs, what was seen before is no news."""
+    seen = row.trouble if Phase(row.phase) in JUDGED else ""
+    return "; ".join(filter(None, (seen, row.message)))[:MESSAGE_LENGTH]
+
+
 def as_cluster(row: Row[Any] | ClusterRow) -> Cluster:
     return Cluster(
         uid=row.uid,
         name=row.name,
         phase=Phase(row.phase),
-        message=row.message,
+        message=said(row),
         version=row.version,
         pending=row.pending,
         endpoint=row.endpoint,

@@ -35,6 +35,9 @@ WORTH_SAYING = 5
 RELEASING = "Releasing"
 """What MAAS calls a machine from the moment on when it is told to take it back."""
 
+OF_MACHINE = ("system_id", "hostname", "address", "status", "kubelet", "node", "machine")
+"""What a slot says of the machine in it."""
+
 MESSAGE_LENGTH = 1000
 NOTE_LENGTH = 500
 
@@ -278,7 +281,7 @@ def _of_slot(mark: Mark) -> dict[str, Any]:
     if phase is SlotPhase.RELEASING:
         changes["status"] = RELEASING
     if phase is SlotPhase.RELEASED:
-        changes |= dict.fromkeys(("system_id", "hostname", "address", "status", "kubelet"), "")
+        changes |= dict.fromkeys(OF_MACHINE, "")
     if phase is not None:
         changes["phase"] = phase
         if stays := UNMOVED.get((mark.step.verb, mark.sighting)):

@@ -187,7 +187,7 @@ class _Work:
         staying = [state for state in self._slots if state.slot.name not in going]
         change = PoolChange(
             through=tuple(
-                state.machine
+                state.occupant
                 for state in staying
                 if state.slot.role is Role.CONTROL_PLANE and state.phase is SlotPhase.HEALTHY
             ),
@@ -247,4 +247,4 @@ async def _opened(session: AsyncSession, name: str, ask: Ask) -> _Work:
 
 
 def _retiring(state: SlotState) -> Retiring:
-    return Retiring(machine=state.machine, works=state.phase in WORKING)
+    return Retiring(machine=state.occupant, works=state.phase in WORKING)

@@ -84,6 +84,9 @@ class ClusterRow(Row):
     name: Mapped[str] = mapped_column(NAME)
     phase: Mapped[str] = mapped_column(WORD)
     message: Mapped[str]
+    """What its operation said last."""
+    trouble: Mapped[str]
+    """What was seen since then that is not as it should be."""
     version: Mapped[str] = mapped_column(WORD)
     pending: Mapped[str] = mapped_column(WORD)
     """The version that is wanted while an upgrade to it is not finished, or empty."""
@@ -126,7 +129,29 @@ class SlotRow(Row):
     address: Mapped[str]
     status: Mapped[str]
     kubelet: Mapped[str]
+    node: Mapped[str]
+    """JSON of the domain's NodeSeen, or empty: nobody looked since it became one."""
+    machine: Mapped[str]
+    """JSON of the domain's MachineSeen, or empty."""
     changed: Mapped[datetime]
+
+
+class WatchRow(Row):
+    """What was last seen of a cluster as a whole, by whoever watches it."""
+
+    __tablename__ = "watches"
+
+    cluster: Mapped[str] = mapped_column(ID, primary_key=True)
+    heard: Mapped[datetime]
+    """When its watcher was last heard of."""
+    confirmed: Mapped[datetime | None]
+    """When it was last seen that the rows say how it is."""
+    inspected: Mapped[datetime | None]
+    """When its hosts were last asked."""
+    inside: Mapped[str]
+    """JSON of the domain's Inside, or empty."""
+    silent_since: Mapped[datetime | None]
+    why: Mapped[str]
 
 
 class OperationRow(Row):

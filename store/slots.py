@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.cluster import ClusterPlan, Phase, PoolOrder
 from domain.machine import Label, Slot, SlotPhase, SlotState
 from domain.releases import Release
+from domain.seen import MachineSeen, NodeSeen
 from domain.upgrades import behind
 from store.rows import ClusterRow, PoolRow, SlotRow
 
@@ -30,6 +31,8 @@ def slot_row(slot: Slot, ordinal: int, moment: datetime) -> SlotRow:
         address="",
         status="",
         kubelet="",
+        node="",
+        machine="",
         changed=moment,
     )
 
@@ -64,6 +67,8 @@ def slot_state(row: SlotRow) -> SlotState:
         address=row.address,
         status=row.status,
         kubelet=row.kubelet,
+        node=NodeSeen.model_validate_json(row.node) if row.node else None,
+        machine=MachineSeen.model_validate_json(row.machine) if row.machine else None,
     )
 
 

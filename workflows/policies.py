@@ -111,6 +111,21 @@ LOOK = ActivityConfig(
 )
 """A look that nobody waits for: the next one comes soon."""
 
+TOURING = ActivityConfig(
+    start_to_close_timeout=timedelta(minutes=15),
+    heartbeat_timeout=timedelta(seconds=90),
+    retry_policy=RetryPolicy(
+        initial_interval=timedelta(seconds=1),
+        backoff_coefficient=2,
+        maximum_interval=timedelta(seconds=15),
+    ),
+)
+"""Minutes of looking at what stands. There are as many as clusters, so they beat seldom; a killed
+worker's are taken up after the timeout, and those of one that is told to stop at once."""
+
+TOURS_PER_RUN = 100
+"""Then a monitor continues as a new run: some hundred events, a tenth of a second to replay."""
+
 BOOKS = LocalActivityConfig(
     start_to_close_timeout=timedelta(seconds=10),
     retry_policy=RetryPolicy(

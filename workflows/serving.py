@@ -22,6 +22,7 @@ from activities.verbs import BOOKS_QUEUE, queue_of, verbs
 from domain.frozen import Frozen
 from workflows import runner
 from workflows.catalogue import CATALOGUE
+from workflows.cluster_monitor import ClusterMonitor
 from workflows.provision_machine import ProvisionMachine
 from workflows.retire_machine import RetireMachine
 from workflows.survey import Survey
@@ -30,6 +31,10 @@ from workflows.upgrade_node import UpgradeNode
 
 HEARTBEAT_THROTTLE = timedelta(seconds=2)
 """A cancel reaches a hand with its next heartbeat, so this is how long it takes."""
+
+SELDOM = {"watching": timedelta(seconds=30)}
+"""Queues with so many hands at a time that their heartbeats would be a load. None of them holds
+anything, so a cancel may take its time."""
 
 STICKY = timedelta(seconds=2)
 """How long the tasks of workflows that a killed worker had cached wait for it."""
@@ -40,7 +45,7 @@ SCHEDULED: dict[type, timedelta] = {Sweep: timedelta(seconds=5), Survey: timedel
 """What runs again and again, and how often."""
 
 CHILDREN = [ProvisionMachine, RetireMachine, UpgradeNode]
-WORKFLOWS = [*dict.fromkeys(CATALOGUE.values()), *CHILDREN, *SCHEDULED]
+WORKFLOWS = [*dict.fromkeys(CATALOGUE.values()), *CHILDREN, ClusterMonitor, *SCHEDULED]
 
 
 class Serving(Frozen):
@@ -69,14 +74,15 @@ def crew(
     for capability in hands:
         offered = verbs(capability)
         queue = queue_of(offered[0])
+        throttle = SELDOM.get(queue, HEARTBEAT_THROTTLE)
         workers[queue] = Worker(
             client,
             task_queue=serving.prefix + queue,
             activities=offered,
             interceptors=interceptors,
             max_concurrent_activities=serving.slots.get(queue, SLOTS),
-            max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
-            default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+            max_heartbeat_throttle_interval=throttle,
+            default_heartbeat_throttle_interval=throttle,
             graceful_shutdown_timeout=serving.graceful,
             activity_task_poller_behavior=PollerBehaviorAutoscaling(),
             deployment_config=_version(serving),

@@ -1,4 +1,5 @@
-"""The pawl: what was accepted is started, what was called off is told, what was lost is noticed."""
+"""The pawl: what was accepted is started, what was called off is told, what was lost is noticed.
+And every cluster that stands gets its monitor."""
 
 from temporalio import workflow
 from temporalio.common import WorkflowIDReusePolicy
@@ -7,6 +8,7 @@ from temporalio.workflow import ParentClosePolicy
 
 from activities.sweeping import Due, Sweeping
 from workflows.catalogue import CATALOGUE
+from workflows.cluster_monitor import ClusterMonitor
 from workflows.policies import BOOKS
 from workflows.steps import book
 
@@ -25,6 +27,8 @@ class Sweep:
             await self._tell(due)
         for due in standing.silent:
             await book(Sweeping.verify, due)
+        for cluster in standing.unwatched:
+            await self._watch(cluster)
 
     async def _launch(self, due: Due) -> None:
         """Under its usual id: of all who start it, one succeeds."""
@@ -38,6 +42,20 @@ class Sweep:
             )
         except WorkflowAlreadyStartedError:
             workflow.logger.debug("operation %s has been started meanwhile", due.id)
+
+    async def _watch(self, cluster: str) -> None:
+        """A cluster has one monitor: the id lets no second one in."""
+        try:
+            await workflow.start_child_workflow(
+                ClusterMonitor.run,
+                cluster,
+                id=f"monitor-{cluster}",
+                id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+                parent_close_policy=ParentClosePolicy.ABANDON,
+            )
+        except WorkflowAlreadyStartedError:
+            workflow.logger.debug("the monitor of %s is there and waits for a worker", cluster)
+        await book(Sweeping.watches, cluster)
 
     async def _tell(self, due: Due) -> None:
         try:

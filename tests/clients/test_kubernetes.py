@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from clients import kubernetes, kubernetes_connections
+from clients import kubernetes
 from clients.kubernetes import KubernetesApi
 from domain import ports
 from domain.errors import Failed, NotFound, Unavailable
@@ -545,11 +545,8 @@ async def test_a_control_plane_begun_anew_is_reached_with_its_new_credentials(
     assert labels(site, "metal-1")["rack"] == "a"
 
 
-async def test_many_clusters_are_served_with_few_clients(
-    vault: MemoryVault, site: Built, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kubernetes_connections, "_CLIENTS", 2)
-    api = KubernetesApi(vault, resolve=False)
+async def test_many_clusters_are_served_with_few_clients(vault: MemoryVault, site: Built) -> None:
+    api = KubernetesApi(vault, resolve=False, clients=2)
     there = node(site)
     several = []
     for _ in range(8):

@@ -20,8 +20,11 @@ from activities.logbook import Logbook
 from activities.machines import Machines
 from activities.progress import Progress
 from activities.sweeping import Sweeping
-from domain.cluster import Cluster, ClusterOrder, Limits, PoolOrder
+from activities.tending import Tending
+from activities.watching import Rhythm, Watching
+from domain.cluster import Cluster, ClusterOrder, Limits, Phase, PoolOrder
 from domain.errors import DomainError, NotFound
+from domain.health import Tolerance
 from domain.operation import Ask, Operation, OperationId, StepKey
 from domain.pools import PoolSize
 from domain.releases import CATALOGUE as RELEASES
@@ -36,11 +39,16 @@ from store.secrets import Secrets
 from store.stocks import Stocks
 from store.tail import Tail
 from store.upgrades import Upgrades
+from store.watches import Watches
 from workflows.catalogue import CATALOGUE
+from workflows.cluster_monitor import ClusterMonitor
 from workflows.serving import Serving, crew
 
-UNTROUBLED = frozenset({"Survey"})
+UNTROUBLED = frozenset({"Survey", "ClusterMonitor"})
 """Workflows that carry out no operation: their activities are nobody's steps."""
+
+RHYTHM = Rhythm(look_seconds=0.05, inspect_seconds=0.2)
+TOLERANCE = Tolerance(silent_seconds=0.3)
 
 Hook = Callable[[], Awaitable[None]]
 
@@ -100,6 +108,7 @@ class Yard:
     journal: Journal
     pools: Pools
     upgrades: Upgrades
+    watches: Watches
 
     async def create(
         self, control_planes: int = 1, workers: int = 1, *, version: str = ""
@@ -175,6 +184,24 @@ class Yard:
         await self.operations.cancel(operation, "ann")
         await self.client.get_workflow_handle(f"op-{operation}").cancel()
 
+    async def monitor(self) -> str:
+        """Have `blue` watched, as the sweep does; the id of its monitor."""
+        cluster = (await self.clusters.get("blue")).uid
+        name = f"monitor-{cluster}"
+        await self.client.start_workflow(
+            ClusterMonitor.run, cluster, id=name, task_queue=f"{self.prefix}workflows"
+        )
+        return name
+
+    async def turns(self, phase: Phase, said: str = "") -> Cluster:
+        """Wait until `blue` is in that phase and says so."""
+        async with asyncio.timeout(30):
+            while True:
+                cluster = await self.clusters.get("blue")
+                if cluster.phase is phase and said in cluster.message:
+                    return cluster
+                await asyncio.sleep(0.02)
+
     async def blue(self) -> Cluster | None:
         try:
             return await self.clusters.get("blue")
@@ -192,20 +219,32 @@ async def yard(
     world: MemoryWorld | None = None,
     trouble: Trouble | None = None,
     cached: bool = True,
+    rhythm: Rhythm = RHYTHM,
+    tolerance: Tolerance = TOLERANCE,
 ) -> AsyncIterator[Yard]:
     """A yard with its workers running. Uncached, every workflow task replays from the start."""
     world, trouble = world or MemoryWorld.of(12), trouble or Trouble()
     clusters, operations = Clusters(database, vault), Operations(database)
     journal = Journal(database, Tail(database))
+    watches = Watches(database)
     hands = [
         Machines(MemoryMachines(world)),
         Endpoints(MemoryEndpoints(world)),
         Kubeadm(MemoryNodes(world)),
         Kubernetes(MemoryApi(world)),
+        Watching(
+            watches,
+            MemoryApi(world),
+            MemoryMachines(world),
+            MemoryNodes(world),
+            rhythm,
+            tolerance,
+        ),
     ]
     books = [
         Progress(operations, clusters, journal),
-        Sweeping(operations, clusters, Stocks(database)),
+        Sweeping(operations, clusters, Stocks(database), watches),
+        Tending(watches, tolerance),
     ]
     serving = Serving(prefix=prefix, cached_workflows=1000 if cached else 0)
     interceptors = [Logbook(Marks(database)), trouble]
@@ -223,6 +262,7 @@ async def yard(
             journal,
             Pools(database),
             Upgrades(database),
+            watches,
         )
     finally:
         await asyncio.gather(*(worker.shutdown() for worker in workers))

@@ -15,6 +15,7 @@ TABLES = (
     "clusters",
     "pools",
     "slots",
+    "watches",
     "operations",
     "idempotency",
     "steps",
@@ -44,6 +45,7 @@ def _clusters() -> None:
         sa.Column("name", sa.String(63), nullable=False),
         sa.Column("phase", sa.String(32), nullable=False),
         sa.Column("message", sa.Text(), nullable=False),
+        sa.Column("trouble", sa.Text(), nullable=False),
         sa.Column("version", sa.String(32), nullable=False),
         sa.Column("pending", sa.String(32), nullable=False),
         sa.Column("endpoint", sa.Text(), nullable=False),
@@ -84,8 +86,21 @@ def _clusters() -> None:
         sa.Column("address", sa.Text(), nullable=False),
         sa.Column("status", sa.Text(), nullable=False),
         sa.Column("kubelet", sa.Text(), nullable=False),
+        sa.Column("node", sa.Text(), nullable=False),
+        sa.Column("machine", sa.Text(), nullable=False),
         sa.Column("changed", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("cluster", "name", name=op.f("pk_slots")),
+    )
+    op.create_table(
+        "watches",
+        sa.Column("cluster", sa.String(36), nullable=False),
+        sa.Column("heard", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("confirmed", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("inspected", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("inside", sa.Text(), nullable=False),
+        sa.Column("silent_since", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("why", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("cluster", name=op.f("pk_watches")),
     )
 
 

@@ -1,0 +1,153 @@
+"""Looking after clusters that stand: for minutes on end, without a word while all is as it was."""
+
+import asyncio
+import random
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+
+from temporalio import activity
+
+from domain.errors import DomainError, Unavailable
+from domain.frozen import Frozen
+from domain.health import Tolerance, Watched, judge
+from domain.ports import ClusterApi, MachinePool, Nodes
+from domain.seen import Inside, MachineSeen, NodeSeen, Sight, Tour
+from store.watches import Watches
+
+LOOKS_AT_ONCE = 32
+"""Looks in the same moment, per process: a thousand tours that begin together look in turn."""
+
+WORDS = 300
+"""So much is kept of why an API gave no answer."""
+
+
+class Rhythm(Frozen):
+    """How often it is looked."""
+
+    look_seconds: float = 15.0
+    """Between two looks at a cluster."""
+    tour_seconds: float = 300.0
+    """After so long a tour ends though there is nothing new."""
+    inspect_seconds: float = 300.0
+    """Between two times that hosts are logged into."""
+
+
+class Patrol(Frozen):
+    """A cluster that is looked after."""
+
+    uid: str
+    rested: bool = False
+    """Whether nothing was new the last time. If something was, the first look waits its turn: a
+    cluster that changes all the time is written down once in a while."""
+
+    @property
+    def named(self) -> str:
+        return self.uid
+
+
+class Watching:
+    """Reads what the rows say of a cluster, looks whether it is so, and returns when it is not. It
+    writes nothing itself."""
+
+    def __init__(
+        self,
+        watches: Watches,
+        api: ClusterApi,
+        pool: MachinePool,
+        nodes: Nodes,
+        rhythm: Rhythm,
+        tolerance: Tolerance,
+    ) -> None:
+        self._watches = watches
+        self._api = api
+        self._pool = pool
+        self._nodes = nodes
+        self._rhythm = rhythm
+        self._tolerance = tolerance
+        self._room = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+    @activity.defn(name="watching.tour")
+    async def tour(self, patrol: Patrol) -> Tour:
+        """Look again and again until something is new or the tour's time is over. When the process
+        goes down another takes the tour up. Safe to repeat: it only looks."""
+        began, inspected = monotonic(), None
+        if not patrol.rested:
+            await self._pause()
+        while True:
+            activity.heartbeat()
+            async with self._room:
+                tour = await self._look(patrol.uid, inspected)
+            inspected = tour.inspected
+            done = tour.over or tour.sight is not None
+            if done or monotonic() - began >= self._rhythm.tour_seconds:
+                return tour
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """Wait until the next look is due. Never quite as long as the last time, or all clusters
+        would be looked at in the same moment."""
+        seconds = self._rhythm.look_seconds * random.uniform(0.8, 1.0)  # noqa: S311 (no secret)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(activity.wait_for_worker_shutdown(), seconds)
+            raise Unavailable("this worker goes down", reason="WORKER_STOPPING")
+
+    async def _look(self, uid: str, inspected: datetime | None) -> Tour:
+        watched = await self._watches.watched(uid)
+        if watched is None or not watched.stands:
+            return Tour(uid=uid, over=True)
+        if not watched.judged:
+            return Tour(uid=uid, inspected=inspected)
+        sight = await self._sight(watched, inspected or watched.inspected)
+        if sight.inside is not None:
+            inspected = sight.taken
+        if judge(watched, sight, self._tolerance) != watched.finding:
+            return Tour(uid=uid, sight=sight, inspected=inspected)
+        return Tour(uid=uid, confirmed=sight.taken, inspected=inspected)
+
+    async def _sight(self, watched: Watched, inspected: datetime | None) -> Sight:
+        """What there is to see now. What cannot be asked is left out; only an API that gives no
+        answer is news by itself."""
+        taken = datetime.now(UTC)
+        (unanswered, nodes), machines = await asyncio.gather(
+            self._of_api(watched), self._of_machines(watched)
+        )
+        inside = watched.finding.inside
+        due = inspected is None or taken - inspected >= self._inspection
+        if due or unanswered or (inside and inside.silent):
+            inside = await self._of_hosts(watched)
+        else:
+            inside = None
+        return Sight(
+            uid=watched.uid,
+            taken=taken,
+            operation=watched.operation,
+            unanswered=unanswered,
+            nodes=nodes,
+            machines=machines,
+            inside=inside,
+        )
+
+    @property
+    def _inspection(self) -> timedelta:
+        return timedelta(seconds=self._rhythm.inspect_seconds)
+
+    async def _of_api(self, watched: Watched) -> tuple[str, tuple[NodeSeen, ...] | None]:
+        """Why the API gave no answer, or its nodes; those that are no slots are somebody else's."""
+        ours = {state.slot.name for state in watched.finding.slots}
+        try:
+            found = await self._api.observe(watched.node)
+        except DomainError as error:
+            return error.message[:WORDS], None
+        return "", tuple(node for node in found if node.name in ours)
+
+    async def _of_machines(self, watched: Watched) -> tuple[MachineSeen, ...] | None:
+        try:
+            return await self._pool.seen(watched.machines)
+        except DomainError:
+            return None
+
+    async def _of_hosts(self, watched: Watched) -> Inside | None:
+        if not watched.control_planes:
+            return None
+        return await self._nodes.inside(watched.control_planes)

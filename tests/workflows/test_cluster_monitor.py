@@ -1,0 +1,189 @@
+"""A cluster's monitor: the status says how the cluster is, whatever happens, and never what an
+operation has the say about."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from uuid import uuid4
+
+from temporalio.client import WorkflowExecutionStatus, WorkflowHandle
+
+from activities.watching import Rhythm
+from domain.cluster import Phase
+from domain.machine import SlotPhase
+from domain.operation import Stage
+from sim.memory import Metal
+from tests.workflows.conftest import Opening
+from tests.workflows.yard import Yard
+from workflows.sweep import Sweep
+
+
+async def _metal(place: Yard, number: int) -> Metal:
+    """What fills a slot of `blue`; the control plane comes first."""
+    state = (await place.clusters.nodes("blue")).slots[number]
+    held = place.world.held_by(state.slot.agent_name)
+    assert held is not None
+    return held
+
+
+async def _phase(place: Yard, number: int) -> SlotPhase:
+    return (await place.clusters.nodes("blue")).slots[number].phase
+
+
+async def _handle(place: Yard) -> WorkflowHandle:
+    return place.client.get_workflow_handle(f"monitor-{(await place.clusters.get('blue')).uid}")
+
+
+async def test_a_node_without_power_degrades_and_one_that_is_back_runs(opened: Opening) -> None:
+    async with opened() as place:
+        await place.create()
+        await place.monitor()
+        worker = await _metal(place, 1)
+        worker.powered = False
+        cluster = await place.turns(Phase.DEGRADED, f"machine {worker.system_id} of ")
+        assert f"{worker.node} is lost (NodeStatusUnknown)" in cluster.message
+        assert f"{worker.system_id} of {worker.node} is off" in cluster.message
+        assert await _phase(place, 1) is SlotPhase.LOST
+        worker.powered = True
+        await place.turns(Phase.RUNNING)
+        assert await _phase(place, 1) is SlotPhase.HEALTHY
+
+
+async def test_an_api_that_stays_silent_is_an_error_until_it_answers(opened: Opening) -> None:
+    async with opened() as place:
+        await place.create()
+        await place.monitor()
+        uid = (await place.clusters.get("blue")).uid
+        place.world.unanswering.add(uid)
+        await place.turns(Phase.RUNNING, "the API has given no answer")
+        await place.turns(Phase.ERROR, "the API has given no answer")
+        assert await _phase(place, 1) is SlotPhase.LOST
+        place.world.unanswering.discard(uid)
+        cluster = await place.turns(Phase.RUNNING)
+        assert "answer" not in cluster.message
+
+
+async def test_a_lost_quorum_is_an_error_and_one_member_of_three_is_not(opened: Opening) -> None:
+    async with opened() as place:
+        await place.create(3, 0)
+        await place.monitor()
+        second, third = await _metal(place, 1), await _metal(place, 2)
+        second.powered = False
+        await place.turns(Phase.DEGRADED, f"etcd member {second.node} does not answer")
+        third.powered = False
+        await place.turns(Phase.ERROR, "etcd has lost its quorum: 1 of 3 members answer")
+        second.powered = True
+        await place.turns(Phase.DEGRADED, f"etcd member {third.node} does not answer")
+        third.powered = True
+        await place.turns(Phase.RUNNING)
+
+
+async def test_a_machine_taken_from_us_and_one_that_breaks_are_told(opened: Opening) -> None:
+    async with opened() as place:
+        await place.create()
+        await place.monitor()
+        worker = await _metal(place, 1)
+        ours, worker.owner = worker.owner, "somebody-else"
+        await place.turns(Phase.DEGRADED, "was taken from us in MAAS")
+        worker.owner, worker.status = ours, "Broken"
+        await place.turns(Phase.DEGRADED, f"{worker.system_id} of {worker.node} is Broken in MAAS")
+        assert (await place.clusters.nodes("blue")).slots[1].status == "Broken"
+        worker.status = ""
+        await place.turns(Phase.RUNNING)
+
+
+async def test_certificates_near_their_end_are_told_in_time(opened: Opening) -> None:
+    async with opened(rhythm=Rhythm(look_seconds=0.05, inspect_seconds=0.1)) as place:
+        await place.create()
+        await place.monitor()
+        place.world.expires = datetime.now(UTC) + timedelta(days=29)
+        await place.turns(Phase.RUNNING, f"expire on {place.world.expires:%Y-%m-%d}")
+
+
+async def test_while_an_operation_runs_nothing_is_said_against_it(opened: Opening) -> None:
+    async with opened() as place:
+        await place.create()
+        await place.monitor()
+        asked = await place.ask_scale("w", 2)
+        assert asked is not None
+        worker = await _metal(place, 1)
+        worker.powered = False
+        watched = await place.watches.watched((await place.clusters.get("blue")).uid)
+        assert watched is not None
+        assert not watched.judged
+        await place.carry_out(asked)
+        assert (await place.operations.get(asked.id)).stage is Stage.SUCCEEDED
+        await place.turns(Phase.DEGRADED, f"{worker.node} is lost")
+        worker.powered = True
+        await place.turns(Phase.RUNNING, "scale")
+
+
+async def test_it_ends_with_its_cluster(opened: Opening) -> None:
+    async with opened() as place:
+        await place.create()
+        handle = place.client.get_workflow_handle(await place.monitor())
+        await place.delete()
+        await handle.result()
+        assert (await handle.describe()).status is WorkflowExecutionStatus.COMPLETED
+        assert place.world.leftovers == []
+
+
+async def test_it_goes_on_when_its_worker_does(opened: Opening) -> None:
+    async with opened() as place:
+        await place.create()
+        await place.monitor()
+        await place.turns(Phase.RUNNING)
+        worker = await _metal(place, 1)
+    for powered, phase in ((False, Phase.DEGRADED), (True, Phase.RUNNING)):
+        worker.powered = powered  # while nobody looks
+        async with opened(world=place.world) as place:
+            await place.turns(phase)
+
+
+async def test_every_cluster_that_stands_gets_one_from_the_sweep_and_one_alone(
+    opened: Opening,
+) -> None:
+    async with opened() as place:
+        sweep = partial(
+            place.client.execute_workflow, Sweep.run, task_queue=f"{place.prefix}workflows"
+        )
+        asked = await place.ask()
+        await sweep(id=f"sweep-{uuid4()}")
+        assert await place.watches.unheard(900) == [], "nothing stands yet"
+        await place.carry_out(asked)
+        await asyncio.gather(*(sweep(id=f"sweep-{uuid4()}") for _ in range(3)))
+        description = await (await _handle(place)).describe()
+        assert description.status is WorkflowExecutionStatus.RUNNING
+        (await _metal(place, 1)).powered = False
+        await place.turns(Phase.DEGRADED)
+
+
+async def test_one_that_was_ended_by_hand_is_replaced(opened: Opening) -> None:
+    async with opened() as place:
+        await place.create()
+        await place.monitor()
+        await (await _handle(place)).terminate()
+        (await _metal(place, 1)).powered = False
+        await place.client.execute_workflow(
+            Sweep.run, id=f"sweep-{uuid4()}", task_queue=f"{place.prefix}workflows"
+        )
+        await place.turns(Phase.DEGRADED)
+
+
+async def test_a_quiet_cluster_is_confirmed_and_not_written_to(opened: Opening) -> None:
+    async with opened(rhythm=Rhythm(look_seconds=0.02, tour_seconds=0.1)) as place:
+        await place.create()
+        await place.monitor()
+        uid = (await place.clusters.get("blue")).uid
+        confirmed = []
+        while len(set(confirmed)) < 4:
+            watched = await place.watches.watched(uid)
+            assert watched is not None
+            confirmed += [watched.confirmed] if watched.confirmed else []
+            await asyncio.sleep(0.02)
+        history = await (await _handle(place)).fetch_history()
+        tours = sum(
+            event.HasField("activity_task_completed_event_attributes") for event in history.events
+        )
+        assert tours >= 3
+        assert (datetime.now(UTC) - max(confirmed)).total_seconds() < 5
