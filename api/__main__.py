@@ -18,6 +18,7 @@ from api.kaas.kubeconfigs import Kubeconfigs
 from api.kaas.routes import ROUTES
 from api.launch import Launch, client
 from api.meters import Meters
+from api.ops import clusters as views
 from api.ops.longrunning import LongRunning
 from api.ops.operations import Operations
 from api.ops.outlook import Outlook
@@ -28,18 +29,21 @@ from api.web import Check, Web
 from domain.cluster import Limits
 from domain.errors import DomainError, Unavailable
 from protos.gen.kaas import api_pb2 as kaas_pb2
+from protos.gen.ops import clusters_pb2
 from protos.gen.ops import operations_pb2 as ops_pb2
 from settings import Settings, catalogue, read, start_log
 from store import operations as store
 from store import schema
 from store.clusters import Building, Clusters
 from store.engine import Database
+from store.following import Following
 from store.journal import Journal
 from store.pools import Pools
 from store.sealing import Seal
 from store.secrets import Secrets
 from store.tail import Tail
 from store.upgrades import Upgrades
+from store.watches import Watches
 from workflows.catalogue import CATALOGUE
 
 QUEUE = "workflows"
@@ -68,7 +72,7 @@ class Api:
         self._admits = False
         clusters, door = self._clusters(built), Door(meters)
         self._server = Server(
-            [clusters, *self._changes()],
+            [clusters, self._views(), *self._changes()],
             meters,
             describes_itself=settings.reflection,
             door=door,
@@ -146,6 +150,12 @@ class Api:
             Service(ops_pb2.DESCRIPTOR.services_by_name["Operations"], own),
             Service(longrunning_pb2.DESCRIPTOR.services_by_name["Operations"], common),
         ]
+
+    def _views(self) -> Service:
+        clusters = Clusters(self._database, self._vault)
+        following = Following(clusters, Watches(self._database))
+        described = clusters_pb2.DESCRIPTOR.services_by_name["Clusters"]
+        return Service(described, views.Clusters(following))
 
     def _checks(self) -> list[Check]:
         return [

@@ -188,6 +188,17 @@ async def nodes(call: Call, name: Cluster) -> None:
     )
 
 
+@app.command("watch")
+@command
+async def watch(call: Call, name: Cluster) -> None:
+    """Follow a cluster and its nodes, live, until it is gone.
+
+    Says how it is, then a line for all that changes. With -o json every line is all of it."""
+    from cli.following import follow
+
+    await follow(call, name)
+
+
 @app.command("kubeconfig")
 @command
 async def kubeconfig(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from google.protobuf.timestamp_pb2 import Timestamp
 
     from protos.gen.kaas import api_pb2
-    from protos.gen.ops import operations_pb2
+    from protos.gen.ops import clusters_pb2, operations_pb2
 
 
 def cluster(item: "api_pb2.ClusterItem") -> Document:
@@ -45,6 +45,38 @@ def node(machine: "api_pb2.GetClusterNodesStatusReply.MachineStatus") -> Documen
         "machine_status": machine.maasNodeStatus,
         "machine_id": machine.maasSystemId,
         "address": machine.maasIPAddr,
+    }
+
+
+def cluster_view(view: "clusters_pb2.ClusterView") -> Document:
+    """A cluster and its nodes as they were seen."""
+    from protos.gen.ops.clusters_pb2 import ClusterPhase
+
+    return {
+        "name": view.name,
+        "phase": ClusterPhase.Name(view.phase).removeprefix("CLUSTER_"),
+        "message": view.message,
+        "version": view.version,
+        "operation": view.operation.removeprefix("operations/"),
+        "confirmed": _time(view.confirmed) if view.HasField("confirmed") else None,
+        "nodes": [node_view(each) for each in view.nodes],
+    }
+
+
+def node_view(node: "clusters_pb2.NodeView") -> Document:
+    return {
+        "name": node.name,
+        "pool": node.pool,
+        "phase": node.phase,
+        "reason": node.reason,
+        "since": _time(node.since) if node.HasField("since") else None,
+        "schedulable": node.schedulable,
+        "kubelet": node.kubelet,
+        "machine_id": node.machine_id,
+        "hostname": node.hostname,
+        "address": node.address,
+        "machine_status": node.machine_status,
+        "power": node.power,
     }
 
 

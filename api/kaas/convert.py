@@ -133,7 +133,8 @@ def _labels(labels: Iterable[pb.KubernetesLabel]) -> Iterable[Label]:
 
 def _machine(state: SlotState) -> pb.GetClusterNodesStatusReply.MachineStatus:
     phase = state.phase
-    machine = pb.GetClusterNodesStatusReply.MachineStatus(k8sNodeStatus=states.NODE_STATUS[phase])
+    word = states.node_status(state)
+    machine = pb.GetClusterNodesStatusReply.MachineStatus(k8sNodeStatus=word)
     if phase in states.NODES:
         machine.k8sVersion = state.kubelet
     if phase in states.ADDRESSED:

@@ -1,6 +1,8 @@
-"""The domain's stages and step states in the words of windlass.v1."""
+"""The domain's stages, step states and phases in the words of windlass.v1."""
 
+from domain.cluster import Phase
 from domain.operation import Stage, StepState
+from protos.gen.ops import clusters_pb2
 from protos.gen.ops import operations_pb2 as pb
 
 STAGES: dict[Stage, pb.Stage.ValueType] = {
@@ -17,4 +19,14 @@ STEP_STATES: dict[StepState, pb.StepState.ValueType] = {
     StepState.ACTIVE: pb.ACTIVE,
     StepState.DONE: pb.DONE,
     StepState.STUMBLED: pb.STUMBLED,
+}
+
+PHASES: dict[Phase, clusters_pb2.ClusterPhase.ValueType] = {
+    Phase.PROVISIONING: clusters_pb2.CLUSTER_PROVISIONING,
+    Phase.RUNNING: clusters_pb2.CLUSTER_RUNNING,
+    Phase.RECONCILING: clusters_pb2.CLUSTER_RECONCILING,
+    Phase.STOPPING: clusters_pb2.CLUSTER_STOPPING,
+    Phase.ERROR: clusters_pb2.CLUSTER_ERROR,
+    Phase.DEGRADED: clusters_pb2.CLUSTER_DEGRADED,
+    Phase.GONE: clusters_pb2.CLUSTER_GONE,
 }

@@ -13,6 +13,7 @@ from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-unty
 
 from protos.gen.kaas import api_pb2 as kaas
 from protos.gen.kaas.api_pb2_grpc import ClusterStub
+from protos.gen.ops.clusters_pb2_grpc import ClustersStub
 from protos.gen.ops.operations_pb2_grpc import OperationsStub
 
 NOBODY = "127.0.0.1:1"
@@ -29,6 +30,7 @@ class Caller:
         self.channel = grpc.aio.insecure_channel(address)
         self.cluster = ClusterStub(self.channel)
         self.operations = OperationsStub(self.channel)
+        self.views = ClustersStub(self.channel)
         self.long_running = LongRunningStub(self.channel)
 
     async def close(self) -> None:

@@ -14,6 +14,7 @@ from domain import ports
 from domain.cluster import Phase
 from domain.machine import Machine, Sighting, SlotPhase
 from domain.operation import Operation, Stage
+from domain.seen import NodeSeen, Readiness
 from protos.gen.kaas import api_pb2 as pb
 from settings import Kaas, Settings
 from tests.api.caller import Caller, answered, pool, refused, under, wanted
@@ -282,6 +283,7 @@ SEEN = {
     SlotPhase.DEPLOYED: ("Bootstrapping", "", "abc123", "host", "Said", "127.41.0.7"),
     SlotPhase.JOINED: ("NotReady", "1.32.1", "abc123", "host", "Said", "127.41.0.7"),
     SlotPhase.HEALTHY: ("Ready", "1.32.1", "abc123", "host", "Said", "127.41.0.7"),
+    SlotPhase.LOST: ("Unknown", "1.32.1", "abc123", "host", "Said", "127.41.0.7"),
     SlotPhase.DRAINING: (
         *("Ready,SchedulingDisabled", "1.32.1", "abc123", "host", "Said"),
         "127.41.0.7",
@@ -320,6 +322,28 @@ async def test_a_nodes_status_says_what_its_phase_lets_it_say(caller: Caller, ha
         for machine in reply.machines
     ]
     assert shown == list(SEEN.values())
+
+
+@pytest.mark.parametrize(
+    ("phase", "shown"),
+    [
+        (SlotPhase.HEALTHY, "Ready,SchedulingDisabled"),
+        (SlotPhase.JOINED, "NotReady,SchedulingDisabled"),
+        (SlotPhase.DRAINING, "Ready,SchedulingDisabled"),
+        (SlotPhase.RELEASING, "Deleting"),
+    ],
+)
+async def test_a_node_that_somebody_closed_says_so(
+    caller: Caller, hands: Hands, phase: SlotPhase, shown: str
+) -> None:
+    await caller.cluster.CreateCluster(wanted(), timeout=20)
+    closed = NodeSeen(name="n", readiness=Readiness.READY, schedulable=False)
+    await hands.wrote(
+        "UPDATE slots SET phase = :phase, node = :node", phase=phase, node=closed.model_dump_json()
+    )
+    asked = pb.GetClusterNodesStatusMsg(clusterName="hello")
+    reply = await caller.cluster.GetClusterNodesStatus(asked, timeout=20)
+    assert [machine.k8sNodeStatus for machine in reply.machines] == [shown]
 
 
 async def test_nodes_follow_the_steps_seen(caller: Caller, hands: Hands) -> None:

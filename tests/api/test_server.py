@@ -18,7 +18,12 @@ from domain.errors import Unavailable
 from settings import Settings
 from tests.api.caller import NOBODY, Caller
 
-OWN = {"cnct.kaas.api.Cluster", "windlass.v1.Operations", "google.longrunning.Operations"}
+OWN = {
+    "cnct.kaas.api.Cluster",
+    "windlass.v1.Clusters",
+    "windlass.v1.Operations",
+    "google.longrunning.Operations",
+}
 COMMON = {
     "grpc.health.v1.Health",
     "grpc.reflection.v1.ServerReflection",

@@ -30,6 +30,8 @@ from grpc_status import rpc_status
 
 from protos.gen.kaas import api_pb2 as kaas
 from protos.gen.kaas import api_pb2_grpc as kaas_grpc
+from protos.gen.ops import clusters_pb2 as seen
+from protos.gen.ops import clusters_pb2_grpc as clusters_grpc
 from protos.gen.ops import operations_pb2 as ops
 from protos.gen.ops import operations_pb2_grpc as ops_grpc
 
@@ -68,6 +70,8 @@ class Peer:
     machines: list[kaas.GetClusterNodesStatusReply.MachineStatus] = field(default_factory=list)
     offered: list[str] = field(default_factory=list)
     why: str = "the catalogue offers nothing newer than 1.33.0"
+    views: list[seen.ClusterView | None] = field(default_factory=list)
+    """How a cluster is seen, one after the other; None: the stream breaks."""
     stories: dict[str, Story] = field(default_factory=dict)
     refusals: dict[str, Refusal] = field(default_factory=dict)
     hung: set[str] = field(default_factory=set)
@@ -252,6 +256,22 @@ class Operations(ops_grpc.OperationsServicer):
         return self.peer.stories[identity]
 
 
+class Views(clusters_grpc.ClustersServicer):
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+
+    async def Watch(self, request: Any, context: Any) -> AsyncIterator[seen.ClusterView]:
+        await self.peer.take("WatchCluster", request, context)
+        if not self.peer.views:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"there is no cluster {request.name}")
+        while self.peer.views:
+            view = self.peer.views.pop(0)
+            if view is not None:
+                yield view
+            else:
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "the server goes away")
+
+
 class LongRunning(longrunning_grpc.OperationsServicer):  # type: ignore[misc]
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
@@ -269,6 +289,7 @@ async def served(peer: Peer, port: int = 0) -> AsyncIterator[grpc.aio.Server]:
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
     kaas_grpc.add_ClusterServicer_to_server(Clusters(peer), server)
     ops_grpc.add_OperationsServicer_to_server(Operations(peer), server)
+    clusters_grpc.add_ClustersServicer_to_server(Views(peer), server)
     longrunning_grpc.add_OperationsServicer_to_server(LongRunning(peer), server)
     health = health_aio.HealthServicer()
     for service, status in peer.serving.items():

@@ -1,10 +1,12 @@
 import json
+import re
 
 import pytest
 import yaml
 from syrupy.assertion import SnapshotAssertion
 
 from protos.gen.kaas import api_pb2 as kaas
+from protos.gen.ops import clusters_pb2 as views
 from protos.gen.ops import operations_pb2 as ops
 from tests.cli.peer import Peer, Story, operation, told
 from tests.cli.running import Windlass
@@ -193,3 +195,43 @@ async def test_delete_follows_its_operation(peer: Peer, windlass: Windlass) -> N
     assert outcome.code == 0
     assert outcome.out.startswith("cluster hello: Deleting\n")
     assert "succeeded in" in outcome.out
+
+
+def seen(phase: "views.ClusterPhase.ValueType", message: str, **node: str) -> views.ClusterView:
+    told = {"phase": "healthy", "machine_status": "Deployed", "power": "on"} | node
+    worker = views.NodeView(name="w-a", pool="w", machine_id="abc123", schedulable=True)
+    for field, text in told.items():
+        setattr(worker, field, text)
+    gone = phase == views.CLUSTER_GONE
+    return views.ClusterView(
+        name="hello",
+        phase=phase,
+        message=message,
+        version="1.32.1",
+        operation="operations/7c1e",
+        nodes=[] if gone else [views.NodeView(name="control-plane-a", phase="healthy"), worker],
+    )
+
+
+@pytest.mark.parametrize("form", ["table", "json", "yaml"])
+async def test_a_watch_tells_what_changes_over_broken_connections_too(
+    peer: Peer, windlass: Windlass, snapshot: SnapshotAssertion, form: str
+) -> None:
+    lost = {"phase": "lost", "reason": "NodeStatusUnknown", "power": "off"}
+    peer.views = [
+        seen(views.CLUSTER_RUNNING, "create: 2 nodes Ready (op 7c1e)"),
+        None,
+        seen(views.CLUSTER_RUNNING, "create: 2 nodes Ready (op 7c1e)"),
+        seen(views.CLUSTER_DEGRADED, "w-a is lost (NodeStatusUnknown)", **lost),
+        seen(views.CLUSTER_STOPPING, "delete: accepted (op 8d2f)", **lost),
+        seen(views.CLUSTER_GONE, "deleted"),
+    ]
+    outcome = await windlass("cluster", "watch", "hello", "-o", form)
+    assert outcome.code == 0
+    assert re.sub(r"(?m)^\d\d:\d\d:\d\d", "12:03:04", outcome.out) == snapshot
+
+
+async def test_watching_a_cluster_that_is_not_there_fails(peer: Peer, windlass: Windlass) -> None:
+    outcome = await windlass("cluster", "watch", "nobody")
+    assert outcome.code != 0
+    assert "there is no cluster nobody" in outcome.err

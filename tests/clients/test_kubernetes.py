@@ -21,6 +21,7 @@ from domain.errors import Failed, NotFound, Unavailable
 from domain.machine import Label, Role, Slot
 from domain.ports import Node
 from domain.releases import Release
+from domain.seen import Readiness
 from sim.clusters import authority
 from sim.clusters.cluster import Taint
 from sim.faults import Fault, How
@@ -583,3 +584,44 @@ async def speaking(answer: bytes) -> AsyncIterator[str]:
     host, port = server.sockets[0].getsockname()
     async with server:
         yield f"http://{host}:{port}"
+
+
+async def test_all_nodes_are_seen_in_one_call(api: KubernetesApi, site: Built) -> None:
+    site.clusters.network_applied(site.uid)
+    listen(site)
+    first, worker = sorted(await api.observe(node(site)), key=lambda each: each.name)
+    assert calls(site) == ["GET /api/v1/nodes"]
+    assert (first.name, first.readiness, first.kubelet) == ("cp-1", Readiness.READY, VERSION)
+    assert (worker.name, worker.schedulable) == ("metal-1", True)
+    assert worker.since is not None
+
+
+async def test_a_node_whose_host_is_down_is_unknown_and_a_closed_one_is_closed(
+    api: KubernetesApi, site: Built
+) -> None:
+    site.clusters.network_applied(site.uid)
+    await api.cordon(node(site))
+    await site.clusters.host_stopped(site.addresses["metal-1"])
+    _, worker = sorted(await api.observe(node(site)), key=lambda each: each.name)
+    assert (worker.readiness, worker.reason) == (Readiness.UNKNOWN, "NodeStatusUnknown")
+    assert not worker.schedulable
+
+
+@pytest.mark.parametrize("how", [How.DROP, How.REFUSE])
+async def test_an_api_that_flaps_gives_no_answer_and_then_one(
+    api: KubernetesApi, site: Built, how: How
+) -> None:
+    site.faults.add(Fault(where="kubernetes hello GET /api/v1/nodes", how=how, nth=2, times=2))
+    answers = []
+    for _ in range(4):
+        try:
+            answers.append(len(await api.observe(node(site))))
+        except Unavailable:
+            answers.append(0)
+    assert answers == [2, 0, 0, 2]
+
+
+async def test_without_quorum_no_node_is_seen(api: KubernetesApi, site: Built) -> None:
+    site.clusters.set_member_health(site.uid, "cp-1", healthy=False)
+    with pytest.raises(Unavailable, match="GET nodes"):
+        await api.observe(node(site))

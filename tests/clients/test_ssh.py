@@ -6,6 +6,7 @@ import re
 import secrets
 import traceback
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import asyncssh
 import pytest
@@ -497,3 +498,53 @@ async def test_no_secret_is_left_lying_or_said_aloud(
             if path.startswith("/var/lib/windlass") and not path.endswith("marker"):
                 assert not SECRET.search(disk.stat(path).content), path
     assert not SECRET.search(caplog.text.encode())
+
+
+async def three(crew: Crew) -> list[Machine]:
+    """A control plane of three."""
+    machines = [await crew.first()]
+    for name in ("cp-2", "cp-3"):
+        machine = await crew.site.install(name)
+        await crew.nodes.join(joining(machine, machines[0]))
+        machines.append(machine)
+    return machines
+
+
+async def test_the_inside_of_a_control_plane_is_told_by_any_of_its_hosts(crew: Crew) -> None:
+    first, second, third = await three(crew)
+    inside = await crew.nodes.inside([first, second, third])
+    assert inside.members is not None
+    assert [(each.name, each.answers) for each in inside.members] == [
+        (name, True) for name in ("cp-1", "cp-2", "cp-3")
+    ]
+    assert inside.expires is not None
+    assert 360 < (inside.expires - datetime.now(UTC)).days <= 365
+    assert inside.expires_on.startswith("cp-")
+    await crew.site.hosts.power_off(first.system_id)
+    inside = await crew.nodes.inside([first, second, third])
+    assert inside.silent == ("cp-1",)
+    assert inside.has_quorum
+
+
+async def test_a_lost_quorum_is_told_by_the_one_that_is_left(crew: Crew) -> None:
+    first, second, third = await three(crew)
+    for machine in (first, second):
+        await crew.site.hosts.power_off(machine.system_id)
+    inside = await crew.nodes.inside([first, second, third])
+    assert inside.members is not None
+    assert not inside.has_quorum
+
+
+async def test_hosts_that_cannot_be_reached_tell_nothing(crew: Crew) -> None:
+    machine = await crew.first()
+    await crew.site.hosts.power_off(machine.system_id)
+    inside = await crew.nodes.inside([machine])
+    assert (inside.members, inside.expires) == (None, None)
+    assert inside.has_quorum, "nobody knows better"
+
+
+async def test_a_member_that_is_no_host_of_ours_is_told_too(crew: Crew) -> None:
+    first, second, third = await three(crew)
+    await crew.site.hosts.power_off(third.system_id)
+    inside = await crew.nodes.inside([first, second])
+    assert inside.silent == ("cp-3",)

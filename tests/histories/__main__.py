@@ -19,6 +19,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
 from domain import devserver
+from domain.cluster import Phase
 from domain.errors import Failed
 from domain.operation import StepKey
 from sim.memory import MemoryWorld
@@ -170,6 +171,30 @@ async def swept(place: Yard) -> None:
         )
 
 
+async def watched(place: Yard) -> None:
+    await place.create()
+    await place.monitor()
+    await place.turns(Phase.RUNNING)
+    worker = place.world.held_by((await place.clusters.nodes("blue")).slots[1].slot.agent_name)
+    for powered, phase in ((False, Phase.DEGRADED), (True, Phase.RUNNING)):
+        if worker is not None:
+            worker.powered = powered
+        await place.turns(phase)
+    uid = (await place.clusters.get("blue")).uid
+    await place.delete()
+    await place.client.get_workflow_handle(f"monitor-{uid}").result()
+
+
+async def swept_and_watched(place: Yard) -> None:
+    await place.create()
+    await place.client.execute_workflow(
+        Sweep.run, id=f"sweep-{uuid4()}", task_queue=f"{place.prefix}workflows"
+    )
+    uid = (await place.clusters.get("blue")).uid
+    await place.delete()
+    await place.client.get_workflow_handle(f"monitor-{uid}").result()
+
+
 STORIES: dict[str, tuple[Story, MemoryWorld]] = {
     "created": (created, MemoryWorld.of(12)),
     "created-with-three-control-planes": (partial(created, control_planes=3), MemoryWorld.of(12)),
@@ -202,6 +227,8 @@ STORIES: dict[str, tuple[Story, MemoryWorld]] = {
     ),
     "upgrade-taken-over-by-a-delete": (upgrade_taken_over, MemoryWorld.of(12)),
     "swept": (swept, MemoryWorld.of(12)),
+    "watched": (watched, MemoryWorld.of(12)),
+    "swept-and-watched": (swept_and_watched, MemoryWorld.of(12)),
 }
 
 

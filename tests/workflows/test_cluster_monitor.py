@@ -4,8 +4,10 @@ operation has the say about."""
 import asyncio
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 from uuid import uuid4
 
+import pytest
 from temporalio.client import WorkflowExecutionStatus, WorkflowHandle
 
 from activities.watching import Rhythm
@@ -15,7 +17,14 @@ from domain.operation import Stage
 from sim.memory import Metal
 from tests.workflows.conftest import Opening
 from tests.workflows.yard import Yard
+from workflows.policies import TOURS_PER_RUN
 from workflows.sweep import Sweep
+
+RHYTHM = Rhythm()
+"""How often it is looked in earnest."""
+
+SUGGESTED = 4096
+"""The number of events at which Temporal asks for a new run; it ends one of 51,200."""
 
 
 async def _metal(place: Yard, number: int) -> Metal:
@@ -30,7 +39,7 @@ async def _phase(place: Yard, number: int) -> SlotPhase:
     return (await place.clusters.nodes("blue")).slots[number].phase
 
 
-async def _handle(place: Yard) -> WorkflowHandle:
+async def _handle(place: Yard) -> WorkflowHandle[Any, Any]:
     return place.client.get_workflow_handle(f"monitor-{(await place.clusters.get('blue')).uid}")
 
 
@@ -175,7 +184,7 @@ async def test_a_quiet_cluster_is_confirmed_and_not_written_to(opened: Opening) 
         await place.create()
         await place.monitor()
         uid = (await place.clusters.get("blue")).uid
-        confirmed = []
+        confirmed: list[datetime] = []
         while len(set(confirmed)) < 4:
             watched = await place.watches.watched(uid)
             assert watched is not None
@@ -187,3 +196,27 @@ async def test_a_quiet_cluster_is_confirmed_and_not_written_to(opened: Opening) 
         )
         assert tours >= 3
         assert (datetime.now(UTC) - max(confirmed)).total_seconds() < 5
+
+
+@pytest.mark.timeout(240)
+async def test_ten_thousand_looks_stay_far_below_what_a_history_may_hold(opened: Opening) -> None:
+    """A tour is twenty looks, so that is five hundred tours; here a tour is one look."""
+    tours = 10_000 * RHYTHM.look_seconds / RHYTHM.tour_seconds
+    async with opened(rhythm=Rhythm(look_seconds=0.0, tour_seconds=0.0)) as place:
+        await place.create()
+        name = await place.monitor()
+        runs: dict[str, int] = {}
+        while sum(runs.values()) < tours / TOURS_PER_RUN:
+            runs = {
+                run.run_id: run.status is WorkflowExecutionStatus.CONTINUED_AS_NEW
+                async for run in place.client.list_workflows(f"WorkflowId = '{name}'")
+            }
+            await asyncio.sleep(0.2)
+        sizes = []
+        for run, over in runs.items():
+            if over:
+                handle = place.client.get_workflow_handle(name, run_id=run)
+                sizes.append(len((await handle.fetch_history()).events))
+        print(f"{len(sizes)} runs of {TOURS_PER_RUN} tours: {min(sizes)} to {max(sizes)} events")
+        assert max(sizes) < SUGGESTED / 2
+        await place.delete()

@@ -30,10 +30,10 @@ def slot(name: str = "workers-x7k2p", *, cluster: str = CLUSTER, kind: str = "")
 
 
 @asynccontextmanager
-async def client(region: Region) -> AsyncIterator[MaasMachines]:
+async def client(region: Region, *, fresh_seconds: float = 10) -> AsyncIterator[MaasMachines]:
     maas = Maas(region.url, region.api_key, timeout_seconds=2, pause_seconds=0.01)
     try:
-        yield MaasMachines(maas)
+        yield MaasMachines(maas, fresh_seconds=fresh_seconds)
     finally:
         await maas.close()
 

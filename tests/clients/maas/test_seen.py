@@ -1,0 +1,59 @@
+"""What MAAS says of machines: whose they are, and one list for all who ask."""
+
+import asyncio
+
+from clients.maas import MaasMachines
+from domain.machine import Machine, Search
+from sim.faults import Fault, How
+from tests.clients.maas.pool import client, installed, slot
+from tests.sim.region import Region
+
+LIST = "maas GET machines/"
+
+
+async def _deployed(machines: MaasMachines) -> Machine:
+    return await installed(machines, await machines.allocate(Search(slot=slot())))
+
+
+async def test_a_machine_of_ours_is_seen_as_maas_shows_it(region: Region) -> None:
+    async with region.serve(), client(region, fresh_seconds=0) as machines:
+        machine = await _deployed(machines)
+        [seen] = await machines.seen([machine])
+        assert (seen.slot, seen.system_id) == (machine.slot.name, machine.system_id)
+        assert (seen.status, seen.power, seen.ours) == ("Deployed", "on", True)
+        assert (seen.address, seen.hostname) == (machine.address, machine.hostname)
+        kept = region.site.maas.machines.all[machine.system_id]
+        kept.powered = False
+        assert [each.power for each in await machines.seen([machine])] == ["off"]
+
+
+async def test_one_that_was_taken_from_us_is_not_ours_and_one_that_is_gone_is_not_there(
+    region: Region,
+) -> None:
+    async with region.serve(), client(region, fresh_seconds=0) as machines:
+        machine = await _deployed(machines)
+        kept = region.site.maas.machines.all[machine.system_id]
+        kept.annotations = {}
+        assert [each.ours for each in await machines.seen([machine])] == [False]
+        del region.site.maas.machines.all[machine.system_id]
+        assert await machines.seen([machine]) == ()
+
+
+async def test_everybody_who_looks_at_the_same_time_shares_one_list(region: Region) -> None:
+    async with region.serve(), client(region, fresh_seconds=60) as machines:
+        machine = await _deployed(machines)
+        region.site.faults.add(Fault(where=LIST, how=How.SLOW, seconds=0, times=100))
+        answers = await asyncio.gather(*(machines.seen([machine]) for _ in range(20)))
+        assert len(set(answers)) == 1
+        [(_, calls)] = region.site.faults.met()
+        assert len(calls) == 1
+
+
+async def test_a_list_that_failed_is_asked_for_again(region: Region) -> None:
+    async with region.serve(), client(region, fresh_seconds=60) as machines:
+        machine = await _deployed(machines)
+        region.site.faults.add(Fault(where=LIST, how=How.REFUSE, status=500, times=1))
+        outcomes = await asyncio.gather(
+            *(machines.seen([machine]) for _ in range(3)), return_exceptions=True
+        )
+        assert [isinstance(each, Exception) for each in outcomes] == [True, False, False]
