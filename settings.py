@@ -68,6 +68,9 @@ class Kaas(Part):
         1, ge=1, description="workers of one pool that are upgraded at the same time"
     )
     look_seconds: float = Field(15.0, description="between two looks at a cluster that stands")
+    tour_seconds: float = Field(
+        300.0, le=600, description="between two times that a cluster without news is said to be so"
+    )
     inspect_seconds: float = Field(
         300.0, description="between two times that its control planes are logged into"
     )

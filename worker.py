@@ -136,7 +136,11 @@ class Crew:
         something is being done to."""
         kaas, slots = self._settings.kaas, self._settings.worker.slots
         api = KubernetesApi(self.vault, resolve=kaas.resolve, clients=slots.get("watching", SLOTS))
-        rhythm = Rhythm(look_seconds=kaas.look_seconds, inspect_seconds=kaas.inspect_seconds)
+        rhythm = Rhythm(
+            look_seconds=kaas.look_seconds,
+            tour_seconds=kaas.tour_seconds,
+            inspect_seconds=kaas.inspect_seconds,
+        )
         machines = MaasMachines(self._region())
         return Watching(
             self.watches, self._kept(api), machines, self._nodes(), rhythm, self._tolerance()

@@ -25,13 +25,14 @@ def measures() -> Measures:
     """Every measure by its name. gRPC is loaded here, once it has been told that we start
     processes all the time and that none of them goes on with its connections."""
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
-    from tests.bench import accepting, command, creation, crowd, reads
+    from tests.bench import accepting, command, creation, crowd, monitors, reads
 
     return {
         "creation": creation.measure,
         "reads": reads.measure,
         "accepting": accepting.measure,
         "crowd": crowd.measure,
+        "monitors": monitors.measure,
         "command": command.measure,
     }
 
