@@ -51,7 +51,9 @@ async def test_a_watch_shows_what_changes_and_ends_with_its_cluster(
     assert second.HasField("confirmed")
     await caller.cluster.DeleteCluster(kaas.DeleteClusterMsg(name="hello"), timeout=20)
     await hands.ended(Phase.GONE)
-    views = [view async for view in stream]
+    views = []
+    while isinstance(view := await stream.read(), pb.ClusterView):
+        views.append(view)
     assert views[-1].phase == pb.CLUSTER_GONE
     assert {view.phase for view in views[:-1]} <= {pb.CLUSTER_STOPPING}
 

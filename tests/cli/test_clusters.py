@@ -197,19 +197,21 @@ async def test_delete_follows_its_operation(peer: Peer, windlass: Windlass) -> N
     assert "succeeded in" in outcome.out
 
 
-def seen(phase: "views.ClusterPhase.ValueType", message: str, **node: str) -> views.ClusterView:
+def seen(status: "views.ClusterPhase.ValueType", message: str, **node: str) -> views.ClusterView:
     told = {"phase": "healthy", "machine_status": "Deployed", "power": "on"} | node
     worker = views.NodeView(name="w-a", pool="w", machine_id="abc123", schedulable=True)
     for field, text in told.items():
         setattr(worker, field, text)
-    gone = phase == views.CLUSTER_GONE
+    gone = status == views.CLUSTER_GONE
     return views.ClusterView(
         name="hello",
-        phase=phase,
+        phase=status,
         message=message,
         version="1.32.1",
         operation="operations/7c1e",
-        nodes=[] if gone else [views.NodeView(name="control-plane-a", phase="healthy"), worker],
+        nodes=[]
+        if gone
+        else [views.NodeView(name="control-plane-a", phase="healthy", schedulable=True), worker],
     )
 
 

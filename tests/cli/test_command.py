@@ -69,7 +69,7 @@ async def imported(*arguments: str) -> tuple[int, set[str]]:
 def test_every_command_there_should_be_is_there() -> None:
     assert {" ".join(path) for path, _ in commands()} == {
         *("cluster create", "cluster get", "cluster list", "cluster delete"),
-        *("cluster scale", "cluster nodes", "cluster kubeconfig"),
+        *("cluster scale", "cluster nodes", "cluster watch", "cluster kubeconfig"),
         *("cluster upgrade", "cluster upgrades"),
         *("pool add", "pool scale", "pool delete"),
         *("op list", "op get", "op watch", "op cancel"),

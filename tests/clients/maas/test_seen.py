@@ -6,7 +6,7 @@ from clients.maas import MaasMachines
 from domain.machine import Machine, Search
 from sim.faults import Fault, How
 from tests.clients.maas.pool import client, installed, slot
-from tests.sim.region import Region
+from tests.sim.region import Region, eventually
 
 LIST = "maas GET machines/"
 
@@ -24,7 +24,11 @@ async def test_a_machine_of_ours_is_seen_as_maas_shows_it(region: Region) -> Non
         assert (seen.address, seen.hostname) == (machine.address, machine.hostname)
         kept = region.site.maas.machines.all[machine.system_id]
         kept.powered = False
-        assert [each.power for each in await machines.seen([machine])] == ["off"]
+
+        async def off() -> bool:
+            return [each.power for each in await machines.seen([machine])] == ["off"]
+
+        await eventually(off)
 
 
 async def test_one_that_was_taken_from_us_is_not_ours_and_one_that_is_gone_is_not_there(
@@ -34,9 +38,16 @@ async def test_one_that_was_taken_from_us_is_not_ours_and_one_that_is_gone_is_no
         machine = await _deployed(machines)
         kept = region.site.maas.machines.all[machine.system_id]
         kept.annotations = {}
-        assert [each.ours for each in await machines.seen([machine])] == [False]
+
+        async def taken() -> bool:
+            return [each.ours for each in await machines.seen([machine])] == [False]
+
+        async def gone() -> bool:
+            return await machines.seen([machine]) == ()
+
+        await eventually(taken)
         del region.site.maas.machines.all[machine.system_id]
-        assert await machines.seen([machine]) == ()
+        await eventually(gone)
 
 
 async def test_everybody_who_looks_at_the_same_time_shares_one_list(region: Region) -> None:
