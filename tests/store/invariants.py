@@ -18,12 +18,13 @@ from store.rows import (
     SecretRow,
     SlotRow,
     StepRow,
+    WatchRow,
 )
 
 OVER = frozenset({Stage.SUCCEEDED, Stage.FAILED, Stage.CANCELLED})
 
 PARTS: tuple[type[Row], ...] = (
-    *(ClusterRow, PoolRow, SlotRow, SecretRow),
+    *(ClusterRow, PoolRow, SlotRow, WatchRow, SecretRow),
     *(OperationRow, StepRow, JournalRow, AnswerRow),
 )
 
@@ -55,10 +56,11 @@ def _of_clusters(rows: dict[type[Row], list]) -> Iterator[str]:  # type: ignore[
                 yield f"{cluster.name} runs, and {pool.name} has {slots[pool.name]} slots"
         if f"cluster/{cluster.uid}/ssh-key" not in {row.reference for row in rows[SecretRow]}:
             yield f"{cluster.name} has no login key"
-    for part in (PoolRow, SlotRow):
+    for part in (PoolRow, SlotRow, WatchRow):
         for row in rows[part]:
             if row.cluster not in living:
-                yield f"{part.__tablename__} {row.name} belongs to no living cluster"
+                named = getattr(row, "name", row.cluster)
+                yield f"{part.__tablename__} {named} belongs to no living cluster"
     for row in rows[SecretRow]:
         if row.reference.startswith("cluster/") and row.reference.split("/")[1] not in living:
             yield f"the secret {row.reference} belongs to no living cluster"
