@@ -33,9 +33,8 @@ def switched(place: Place, machine: str, power: str) -> None:
 
 
 def nodes(place: Place) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(
-        place.run("cluster", "nodes", "hello", "-o", "json").stdout
-    )
+    listed = place.run("cluster", "nodes", "hello", "-o", "json").stdout
+    found: list[dict[str, Any]] = json.loads(listed)["items"]
     return found
 
 
