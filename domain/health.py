@@ -32,6 +32,20 @@ WATCHED = frozenset(NODES.values())
 """The phases of slots that hold a node. The others are between two operations what the last one
 left of them, and no look changes that."""
 
+LACKS: dict[SlotPhase, str] = {
+    SlotPhase.PLANNED: "has no machine",
+    SlotPhase.ALLOCATED: "is no node yet",
+    SlotPhase.DEPLOYING: "is no node yet",
+    SlotPhase.DEPLOYED: "is no node yet",
+    SlotPhase.JOINED: "is not Ready",
+    SlotPhase.LOST: "is lost",
+    SlotPhase.DRAINING: "was to be emptied",
+    SlotPhase.FAILED: "did not become a node",
+    SlotPhase.RELEASING: "is not given back yet",
+    SlotPhase.RELEASED: "has no machine",
+}
+"""What is wrong with a slot, by its phase; with one that is HEALTHY nothing is."""
+
 MOST_NAMED = 6
 """So many troubles are told in full."""
 
@@ -196,16 +210,10 @@ def _with_machine(state: SlotState, sight: Sight) -> SlotState:
 def _troubles_of(state: SlotState, version: str) -> Iterable[str]:
     name = state.slot.name
     because = f" ({state.node.reason})" if state.node and state.node.reason else ""
-    match state.phase:
-        case SlotPhase.HEALTHY:
-            if state.kubelet and state.kubelet != version:
-                yield f"{name} runs {state.kubelet}, not {version}"
-        case SlotPhase.JOINED:
-            yield f"{name} is not Ready{because}"
-        case SlotPhase.LOST:
-            yield f"{name} is lost{because}"
-        case phase:
-            yield f"{name} is {phase}"
+    if state.phase is not SlotPhase.HEALTHY:
+        yield f"{name} {LACKS[state.phase]}{because if state.phase in WATCHED else ''}"
+    elif state.kubelet and state.kubelet != version:
+        yield f"{name} runs {state.kubelet}, not {version}"
     if state.phase in WATCHED:
         yield from _of_machine(state)
 

@@ -118,11 +118,11 @@ async def _copied(site: Place, database: Database, copies: int) -> None:
         operation = await session.get_one(OperationRow, cluster.operation)
         [slot] = await session.scalars(select(SlotRow).where(SlotRow.cluster == cluster.uid))
         kept = [_values(row) for row in (cluster, operation, slot)]
-        uid = cluster.uid
+        uid, planned = cluster.uid, slot.slot
     secrets = [await vault.open(kubeconfig(uid)), await vault.open(ssh_key(uid))]
     for number in range(copies):
         copy, id = str(uuid4()), str(uuid4())
-        text = kept[2]["slot"].replace(uid, copy)
+        text = planned.replace(uid, copy)
         async with database.session(writes=True) as session:
             session.add(
                 ClusterRow(**{**kept[0], "uid": copy, "name": f"idle-{number}", "operation": id})

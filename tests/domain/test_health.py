@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from domain.cluster import Phase
 from domain.health import (
     JUDGED,
+    LACKS,
     MOST_NAMED,
     NODES,
     WATCHED,
@@ -195,6 +196,10 @@ def test_an_api_that_answers_again_is_all_that_error_waits_for(
 
 def test_every_readiness_is_a_phase_of_a_slot() -> None:
     assert NODES.keys() == set(Readiness)
+
+
+def test_what_a_slot_lacks_is_said_for_every_phase_but_the_last() -> None:
+    assert LACKS.keys() == set(SlotPhase) - {SlotPhase.HEALTHY}
 
 
 def test_all_well_is_running_and_says_nothing() -> None:
