@@ -21,6 +21,7 @@ from pydantic_settings import (
 )
 
 from domain.errors import Invalid
+from domain.quarantine import FailedMachine
 from domain.releases import CATALOGUE, Catalogue
 
 PREFIX = "WINDLASS_"
@@ -48,6 +49,29 @@ class Temporal(Part):
     ui_port: int = Field(8233, description="where the embedded server's web UI is")
     metrics_port: int = Field(8234, description="where the embedded server's metrics are")
     queue_prefix: str = Field("", description="put before every task queue's name")
+
+
+class Quarantine(Part):
+    failures: int = Field(2, ge=1, description="a machine that failed so often is not taken")
+    seconds: float = Field(604800.0, description="how long a failure of a machine is remembered")
+
+
+class Repair(Part):
+    most_unhealthy: float = Field(
+        0.4, ge=0, le=1, description="beyond this share of a cluster no machine is restarted"
+    )
+    patience_seconds: float = Field(
+        300.0, description="how long a node may be not Ready before it is mended"
+    )
+    again_seconds: float = Field(
+        3600.0,
+        description="how long a mended node is left alone by automatic repairs; "
+        "twice as long after each further one",
+    )
+    most_again_seconds: float = Field(86400.0, description="at most so long")
+    ready_seconds: float = Field(
+        600.0, description="how long a restarted machine may take to be a Ready node"
+    )
 
 
 class Kaas(Part):
@@ -80,6 +104,12 @@ class Kaas(Part):
     expiry_days: float = Field(
         30.0, description="how long before a certificate expires the cluster's message says so"
     )
+    failed_machine: FailedMachine = Field(
+        FailedMachine.RELEASE,
+        description="what becomes of a machine that did not deploy: release or mark_broken",
+    )
+    quarantine: Quarantine = Quarantine()
+    repair: Repair = Repair()
     control_planes: tuple[int, ...] = Field((1, 3, 5), description="control-plane sizes allowed")
     machines_per_pool: int = Field(500, description="the most machines one pool may ask for")
     machines_per_cluster: int = Field(1000, description="the most machines one cluster may have")

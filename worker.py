@@ -27,11 +27,13 @@ from temporalio.service import RPCError
 from temporalio.worker import Worker
 
 from activities.endpoints import Endpoints
+from activities.healing import Healing
 from activities.kubeadm import Kubeadm
 from activities.kubernetes import Kubernetes
 from activities.logbook import Logbook
 from activities.machines import Machines
 from activities.progress import Progress
+from activities.quarantine import Quarantine
 from activities.sweeping import Sweeping
 from activities.tending import Tending
 from activities.verbs import BOOKS_QUEUE
@@ -41,13 +43,17 @@ from clients.maas import Maas, MaasEndpoints, MaasMachines
 from clients.ssh import SshNodes
 from domain.errors import DomainError, Invalid, Unavailable
 from domain.health import Tolerance
+from domain.quarantine import Terms
+from domain.repairs import Prudence
 from settings import MissingKeyError, Settings, read, start_log
+from store import quarantine
 from store.backups import SealedBackups
 from store.clusters import Clusters
 from store.engine import Database
 from store.journal import Journal
 from store.marks import Marks
 from store.operations import Operations
+from store.repairs import Repairs
 from store.sealing import Seal
 from store.secrets import Secrets
 from store.stocks import Stocks
@@ -86,13 +92,16 @@ class Crew:
         self.watches = Watches(database)
         self.journal = Journal(database, Tail(database))
         self.marks = Marks(database)
+        terms = Terms(**settings.kaas.quarantine.model_dump())
+        self.quarantine = quarantine.Quarantine(database, terms)
+        self.repairs = Repairs(database, Prudence(**settings.kaas.repair.model_dump()))
         self._maas: Maas | None = None
         self._clients: list[Closes] = []
 
     def hands(self, queues: Sequence[str]) -> list[object]:
         """The capabilities for these queues; only what is asked for is built."""
         builders: dict[str, Callable[[], object]] = {
-            "machines": lambda: Machines(MaasMachines(self._region())),
+            "machines": self._machines,
             "endpoints": lambda: Endpoints(MaasEndpoints(self._region())),
             "kubeadm": self._kubeadm,
             "kubernetes": self._kubernetes,
@@ -105,6 +114,8 @@ class Crew:
             Progress(self.operations, self.clusters, self.journal),
             Sweeping(self.operations, self.clusters, self.stocks, self.watches),
             Tending(self.watches, self._tolerance()),
+            Quarantine(self.quarantine),
+            Healing(self.repairs),
         ]
 
     async def close(self) -> None:
@@ -117,6 +128,9 @@ class Crew:
             maas = self._settings.maas
             self._maas = self._kept(Maas(maas.url, maas.key(), at_once=maas.at_once))
         return self._maas
+
+    def _machines(self) -> Machines:
+        return Machines(MaasMachines(self._region()), self._settings.kaas.failed_machine)
 
     def _kubeadm(self) -> Kubeadm:
         return Kubeadm(self._nodes())

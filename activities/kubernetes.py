@@ -1,14 +1,15 @@
 """What is asked of a cluster's own API."""
 
 import asyncio
+from contextlib import suppress
 from datetime import UTC, datetime
 from time import monotonic
 
 from temporalio import activity
 
 from activities.waiting import until, until_true
-from domain.errors import Overdue, Unavailable
-from domain.ports import ClusterApi, Draining, Kubelet, Node
+from domain.errors import Failed, Overdue, Unavailable
+from domain.ports import Clearing, ClusterApi, Draining, Kubelet, Node, Returning
 
 ROUND_SECONDS = 30.0
 """After so long a drain says what it waits for and is tried again."""
@@ -16,6 +17,9 @@ ROUND_SECONDS = 30.0
 ASK_AGAIN_SECONDS = 0.5
 MOST_SECONDS = 5.0
 """The first and the longest pause before the pods that are left are asked again."""
+
+RETURN_SECONDS = 1.0
+"""How often it is looked whether a node is back."""
 
 MOST_NAMED = 8
 """So many of the pods that will not go are named."""
@@ -69,6 +73,31 @@ class Kubernetes:
 
         await until_true(f"the API server on {node.named} was to be {wanted}", renewed)
 
+    @activity.defn(name="kubernetes.check_node")
+    async def check_node(self, node: Node) -> Kubelet:
+        """Only looks, and only once: the kubelet's version of a node that is Ready. Failed with
+        the reason NODE_NOT_READY if the API says that it is not."""
+        version = await self._api.node_ready(node)
+        if version is None:
+            reason = "NODE_NOT_READY"
+            raise Failed(f"node {node.named} is not Ready", subject=node.named, reason=reason)
+        return Kubelet(version=version)
+
+    @activity.defn(name="kubernetes.wait_return")
+    async def wait_return(self, returning: Returning) -> Kubelet:
+        """Only looks: the kubelet's version once the node is Ready again. Overdue if it is not
+        until then; an API that does not answer is no news."""
+        while True:
+            version: str | None = None
+            with suppress(Unavailable):
+                version = await self._api.node_ready(returning.node)
+            if version is not None:
+                return Kubelet(version=version)
+            if datetime.now(UTC) >= returning.until:
+                what = f"node {returning.named} is not Ready again after its machine was restarted"
+                raise Overdue(what, subject=returning.named, reason="NODE_NOT_READY")
+            await asyncio.sleep(RETURN_SECONDS)
+
     @activity.defn(name="kubernetes.label")
     async def label(self, node: Node) -> None:
         """Safe to repeat: set, not added."""
@@ -108,6 +137,17 @@ class Kubernetes:
             if datetime.now(UTC) < draining.until:
                 raise
             raise Overdue(error.message, subject=draining.named, reason="DRAIN_OVERDUE") from error
+
+    @activity.defn(name="kubernetes.clear")
+    async def clear(self, clearing: Clearing) -> None:
+        """Safe to repeat. Close the node and ask its pods to leave, for a while: an undo by
+        courtesy, since the node goes in any case."""
+        await self._api.cordon(clearing.node)
+        began = monotonic()
+        while await self._api.evict(clearing.node):
+            if monotonic() - began > clearing.seconds:
+                return
+            await asyncio.sleep(ASK_AGAIN_SECONDS)
 
     @activity.defn(name="kubernetes.delete_node")
     async def delete_node(self, node: Node) -> None:

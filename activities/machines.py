@@ -1,16 +1,24 @@
 """Bare metal: taken, installed and given back, one slot at a time."""
 
+import structlog
 from temporalio import activity
 
 from activities.waiting import until, until_true
 from domain.errors import DomainError, Unavailable
 from domain.machine import Machine, Search, Slot
-from domain.ports import ClusterMark, MachinePool, Stock
+from domain.ports import ClusterMark, MachinePool, Spoilt, Stock
+from domain.quarantine import FailedMachine
+
+log = structlog.get_logger()
 
 
 class Machines:
-    def __init__(self, pool: MachinePool) -> None:
+    def __init__(
+        self, pool: MachinePool, failed_machine: FailedMachine = FailedMachine.RELEASE
+    ) -> None:
+        """`failed_machine`: what becomes of one that did not deploy."""
         self._pool = pool
+        self._failed_machine = failed_machine
 
     @activity.defn(name="machines.allocate")
     async def allocate(self, search: Search) -> Machine:
@@ -27,6 +35,35 @@ class Machines:
         """Only looks. Failed if the machine never will be deployed, or is no longer ours."""
         what = f"{machine.named} ({machine.hostname}) was installing itself"
         return await until(what, lambda: self._pool.deployed(machine))
+
+    @activity.defn(name="machines.power_off")
+    async def power_off(self, machine: Machine) -> None:
+        """Safe to repeat. Ends once the machine is off."""
+        await self._pool.power_off(machine)
+        await until_true(f"{machine.named} was being powered off", lambda: self._is_off(machine))
+
+    async def _is_off(self, machine: Machine) -> bool:
+        return not await self._pool.powered(machine)
+
+    @activity.defn(name="machines.power_on")
+    async def power_on(self, machine: Machine) -> None:
+        """Safe to repeat. Ends once the machine is on, which is long before it answers."""
+        await self._pool.power_on(machine)
+        what = f"{machine.named} was being powered on"
+        await until_true(what, lambda: self._pool.powered(machine))
+
+    @activity.defn(name="machines.discard")
+    async def discard(self, spoilt: Spoilt) -> None:
+        """Safe to repeat. Let go of a machine that did not deploy: marked as broken if that is
+        wanted and allowed, and else given back like any other. Never final."""
+        if self._failed_machine is FailedMachine.MARK_BROKEN:
+            try:
+                await self._pool.mark_broken(spoilt)
+            except Unavailable:
+                raise
+            except DomainError as error:
+                log.warning("not marked as broken", machine=spoilt.named, why=error.message)
+        await self.release(spoilt.machine.slot)
 
     @activity.defn(name="machines.release")
     async def release(self, slot: Slot) -> None:

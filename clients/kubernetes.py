@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from lightkube import AsyncClient
+from lightkube import AsyncClient, operators
 from lightkube.codecs import resource_registry
 from lightkube.core.exceptions import LoadResourceError
 from lightkube.models.meta_v1 import ObjectMeta
@@ -121,11 +121,14 @@ class KubernetesApi:
 
     async def label(self, node: Node) -> None:
         """Put the slot's labels on the node, and on a control plane its taint, unless there are no
-        workers. Labels and taints of others stay. A node that lacks nothing is not written to."""
-        name = node.slot.name
+        workers: as we are told, or as the nodes say that there are. Labels and taints of others
+        stay. A node that lacks nothing is not written to."""
+        name, workless = node.slot.name, node.workless
+        if workless is None:
+            workless = not await self._connections.call(node, "GET nodes", _workers)
 
         async def once() -> None:
-            patch = _lacking(node, await self._node(node))
+            patch = _lacking(node, await self._node(node), workless=workless)
             if patch:
                 await self._connections.call(
                     node,
@@ -263,7 +266,15 @@ def _seen(node: NodeResource) -> NodeSeen:
     )
 
 
-def _lacking(node: Node, found: NodeResource) -> dict[str, Any] | None:
+async def _workers(client: AsyncClient) -> bool:
+    """Whether any node is no control plane."""
+    others: dict[str, Any] = {ROLE_LABEL + Role.CONTROL_PLANE: operators.not_exists()}
+    async for _ in client.list(NodeResource, labels=others, chunk_size=1):
+        return True
+    return False
+
+
+def _lacking(node: Node, found: NodeResource, *, workless: bool) -> dict[str, Any] | None:
     """A merge patch with what the node lacks of its labels and taints, None if it lacks nothing.
     Where there are no workers, kubeadm's taint goes, or no pod would find a place."""
     slot = node.slot
@@ -278,11 +289,11 @@ def _lacking(node: Node, found: NodeResource) -> dict[str, Any] | None:
     taints = (found.spec and found.spec.taints) or []
     key = ROLE_LABEL + Role.CONTROL_PLANE
     is_tainted = any(taint.key == key for taint in taints)
-    if slot.role is Role.CONTROL_PLANE and is_tainted is node.workless:
+    if slot.role is Role.CONTROL_PLANE and is_tainted is workless:
         # the list is replaced as a whole, so the patch holds only for the node as we read it
         patch.setdefault("metadata", {})["resourceVersion"] = metadata.resourceVersion
         others = [taint.to_dict() for taint in taints if taint.key != key]
-        ours = [] if node.workless else [{"key": key, "effect": "NoSchedule"}]
+        ours = [] if workless else [{"key": key, "effect": "NoSchedule"}]
         patch["spec"] = {"taints": [*others, *ours]}
     return patch or None
 

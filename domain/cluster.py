@@ -8,6 +8,7 @@ from domain.errors import Conflict, DomainError, Invalid, Violation
 from domain.frozen import Frozen
 from domain.machine import Label, Machine, Role, Slot, SlotState
 from domain.releases import Catalogue, Release
+from domain.repairs import Repair
 
 
 class Phase(StrEnum):
@@ -36,7 +37,7 @@ NEXT: dict[Phase, frozenset[Phase]] = {
     Phase.RUNNING: frozenset({Phase.RECONCILING, Phase.DEGRADED, Phase.ERROR, Phase.STOPPING}),
     Phase.RECONCILING: frozenset({Phase.RUNNING, Phase.DEGRADED, Phase.ERROR, Phase.STOPPING}),
     Phase.DEGRADED: frozenset({Phase.RECONCILING, Phase.RUNNING, Phase.ERROR, Phase.STOPPING}),
-    Phase.ERROR: frozenset({Phase.RUNNING, Phase.DEGRADED, Phase.STOPPING}),
+    Phase.ERROR: frozenset({Phase.RECONCILING, Phase.RUNNING, Phase.DEGRADED, Phase.STOPPING}),
     Phase.STOPPING: frozenset({Phase.GONE}),
     Phase.GONE: frozenset(),
 }
@@ -102,6 +103,10 @@ class PoolChange(Frozen):
     readmitting: tuple[Slot, ...] = ()
     """Nodes that stay after all, though they were being emptied."""
     retiring: tuple[Retiring, ...] = ()
+    opening: tuple[Slot, ...] = ()
+    """Control planes that must run everything from now on, since no worker is left."""
+    closing: tuple[Slot, ...] = ()
+    """Control planes that need not any more, since there are workers."""
     dropping: tuple[str, ...] = ()
     """Pools that go once they hold nothing."""
     drain_seconds: float = 600.0
@@ -178,6 +183,8 @@ class ClusterPlan(Frozen):
     """What is to be changed, if the cluster stands already."""
     upgrade: Upgrade | None = None
     """What is to be upgraded, likewise."""
+    repair: Repair | None = None
+    """What is to be mended, if that is what is asked for."""
 
     @property
     def slots(self) -> tuple[Slot, ...]:

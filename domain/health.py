@@ -114,7 +114,7 @@ class Watched(Frozen):
     @property
     def machines(self) -> tuple[Machine, ...]:
         """Whatever fills its slots."""
-        return tuple(state.occupant for state in self.finding.slots if state.system_id)
+        return tuple(state.filled_by for state in self.finding.slots if state.system_id)
 
     @property
     def control_planes(self) -> tuple[Machine, ...]:
@@ -125,7 +125,7 @@ class Watched(Frozen):
             if state.slot.role is Role.CONTROL_PLANE and state.phase in WATCHED and state.address
         ]
         masters.sort(key=lambda state: state.phase is not SlotPhase.HEALTHY)
-        return tuple(state.occupant for state in masters)
+        return tuple(state.filled_by for state in masters)
 
     @property
     def node(self) -> Node:

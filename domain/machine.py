@@ -126,8 +126,8 @@ class SlotState(Frozen):
     """The machine likewise."""
 
     @property
-    def occupant(self) -> Machine:
-        """What fills the slot."""
+    def filled_by(self) -> Machine:
+        """What fills it. Without a system id: nothing that we know of."""
         return Machine(
             slot=self.slot,
             system_id=self.system_id,
@@ -149,10 +149,14 @@ FILLED: dict[tuple[str, Sighting], SlotPhase] = {
     ("kubeadm.initialise", Sighting.ENDED): SlotPhase.JOINED,
     ("kubeadm.join", Sighting.ENDED): SlotPhase.JOINED,
     ("kubernetes.wait_node", Sighting.ENDED): SlotPhase.HEALTHY,
+    ("kubernetes.check_node", Sighting.ENDED): SlotPhase.HEALTHY,
+    ("kubernetes.wait_return", Sighting.ENDED): SlotPhase.HEALTHY,
     ("kubernetes.cordon", Sighting.ENDED): SlotPhase.DRAINING,
     ("kubernetes.uncordon", Sighting.ENDED): SlotPhase.HEALTHY,
     ("machines.release", Sighting.BEGAN): SlotPhase.RELEASING,
     ("machines.release", Sighting.ENDED): SlotPhase.RELEASED,
+    ("machines.discard", Sighting.BEGAN): SlotPhase.RELEASING,
+    ("machines.discard", Sighting.ENDED): SlotPhase.RELEASED,
 }
 """What a step seen says about the slot it was done to. Other sightings say nothing new."""
 

@@ -19,12 +19,13 @@ class Kind(StrEnum):
     SCALE_NODE_POOL = "scale-node-pool"
     DELETE_NODE_POOL = "delete-node-pool"
     UPGRADE_CLUSTER = "upgrade-cluster"
+    REPAIR_CLUSTER = "repair-cluster"
 
 
 CHANGES = frozenset({Kind.ADD_NODE_POOL, Kind.SCALE_NODE_POOL, Kind.DELETE_NODE_POOL})
 """The kinds that change the pools of a cluster that stands."""
 
-SETTLED = CHANGES | {Kind.UPGRADE_CLUSTER}
+SETTLED = CHANGES | {Kind.UPGRADE_CLUSTER, Kind.REPAIR_CLUSTER}
 """The kinds after which a cluster is what its slots make of it, however they end."""
 
 

@@ -10,6 +10,7 @@ from domain.cluster import ClusterPlan, PoolChange, Retiring
 from domain.frozen import Frozen
 from domain.machine import Machine, Role, Slot
 from domain.operation import CHANGES, Kind, Step, StepKey, StepState
+from domain.repairs import Mending, Remedy, Repair
 
 
 class Lane(Frozen):
@@ -42,14 +43,20 @@ USUALLY: dict[str, float] = {
     "machines.deploy": 5,
     "machines.wait_deployed": 600,
     "machines.release": 120,
+    "machines.discard": 120,
     "machines.sweep": 10,
+    "machines.power_off": 20,
+    "machines.power_on": 10,
     "kubeadm.reach": 120,
     "kubeadm.preflight": 10,
     "kubeadm.initialise": 120,
     "kubeadm.join": 60,
+    "kubeadm.leave": 5,
     "kubernetes.wait_api": 20,
     "kubernetes.install_network": 5,
     "kubernetes.wait_node": 30,
+    "kubernetes.check_node": 2,
+    "kubernetes.wait_return": 180,
     "kubernetes.label": 2,
     "kubernetes.cordon": 1,
     "kubernetes.uncordon": 1,
@@ -113,6 +120,31 @@ RENEWAL: dict[Role, tuple[str, ...]] = {
 }
 """From a node of one release to the same node of the next."""
 
+REVIVAL = (
+    "kubernetes.check_node",
+    "machines.power_off",
+    "machines.power_on",
+    "kubernetes.wait_return",
+)
+"""From a node that is not Ready to one that is, with the machine it has."""
+
+REMEDIES: dict[tuple[Remedy, Role], tuple[str, ...]] = {
+    (Remedy.READMIT, Role.WORKER): ("kubernetes.uncordon",),
+    (Remedy.READMIT, Role.CONTROL_PLANE): ("kubernetes.uncordon",),
+    (Remedy.REVIVE, Role.WORKER): REVIVAL,
+    (Remedy.REVIVE, Role.CONTROL_PLANE): REVIVAL,
+    (Remedy.FILL, Role.WORKER): (*METAL, "kubeadm.join", *SETTLED),
+    (Remedy.FILL, Role.CONTROL_PLANE): (
+        "kubeadm.leave",
+        "kubernetes.delete_node",
+        *METAL,
+        "kubeadm.join",
+        *SETTLED,
+    ),
+}
+"""What a node that does not work is mended by. What a node whose machine cannot be brought back
+takes besides is not foreseen."""
+
 RETIRED_AT_ONCE = 2
 """Nodes of one cluster that are emptied at the same time: their pods need a place on the others."""
 
@@ -159,9 +191,11 @@ def _change(plan: ClusterPlan) -> tuple[Leg, ...]:
     change = plan.change or PoolChange(through=())
     adding = _lanes(change.adding, *METAL, "kubeadm.join", *SETTLED)
     legs = [
+        Leg(lanes=_lanes(change.opening, "kubernetes.label")),
         Leg(queue=adding, at_once=plan.workers_at_once),
         Leg(lanes=_lanes(change.readmitting, "kubernetes.uncordon")),
         Leg(queue=tuple(map(_retirement, change.retiring)), at_once=RETIRED_AT_ONCE),
+        Leg(lanes=tuple(_lane(slot.name, "kubernetes.label", turn=2) for slot in change.closing)),
     ]
     return tuple(leg for leg in legs if leg.lanes or leg.queue)
 
@@ -190,11 +224,35 @@ def _renewal(machine: Machine) -> Lane:
     return _lane(machine.named, *RENEWAL[machine.slot.role])
 
 
+def _repair(plan: ClusterPlan) -> tuple[Leg, ...]:
+    """After each control plane that had not answered the endpoint leads to it again."""
+    legs, turn = [], 0
+    workers = []
+    for each in (plan.repair or Repair()).mending:
+        lane = _mended(each)
+        if each.machine.slot.role is Role.WORKER:
+            workers.append(lane)
+            continue
+        if each.remedy is not Remedy.READMIT:
+            turn += 1
+            name = _lane(plan.endpoint, "endpoints.ensure", turn=turn)
+            lane = Lane(steps=lane.steps + name.steps)
+        legs.append(Leg(lanes=(lane,)))
+    if workers:
+        legs.append(Leg(queue=tuple(workers), at_once=plan.workers_at_once))
+    return tuple(legs)
+
+
+def _mended(each: Mending) -> Lane:
+    return _lane(each.named, *REMEDIES[each.remedy, each.machine.slot.role])
+
+
 OUTLINES = {
     Kind.CREATE_CLUSTER: _create,
     Kind.DELETE_CLUSTER: _delete,
     **dict.fromkeys(CHANGES, _change),
     Kind.UPGRADE_CLUSTER: _upgrade,
+    Kind.REPAIR_CLUSTER: _repair,
 }
 
 

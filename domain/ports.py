@@ -45,8 +45,9 @@ class Node(Frozen):
     endpoint: str
     addresses: tuple[str, ...] = ()
     """Where the endpoint leads, for those who cannot ask for its name; tried in this order."""
-    workless: bool = False
-    """Whether the cluster has no workers, so that its control planes must run everything."""
+    workless: bool | None = False
+    """Whether the cluster has no workers, so that its control planes must run everything. None: as
+    the nodes say that it lists."""
 
     @property
     def named(self) -> str:
@@ -98,6 +99,39 @@ class Kubelet(Frozen):
     """Without a v."""
 
 
+class Returning(Frozen):
+    """A node whose machine was restarted, and until when it is waited for."""
+
+    node: Node
+    until: datetime
+
+    @property
+    def named(self) -> str:
+        return self.node.named
+
+
+class Clearing(Frozen):
+    """A node that is about to go, and how long its pods are waited for: a while from whenever."""
+
+    node: Node
+    seconds: float
+
+    @property
+    def named(self) -> str:
+        return self.node.named
+
+
+class Spoilt(Frozen):
+    """A machine that let its slot down, and how."""
+
+    machine: Machine
+    why: str
+
+    @property
+    def named(self) -> str:
+        return self.machine.named
+
+
 class ClusterMark(Frozen):
     """What is known of a cluster whose leftovers are looked for."""
 
@@ -132,8 +166,23 @@ class MachinePool(Protocol):
         """The machine with its address once it is deployed, None while it is not.
         Failed if it never will be, or if it is no longer ours."""
 
+    async def power_off(self, machine: Machine) -> None:
+        """Order the machine off, whatever runs on it. Asking again, or of one that is off, is
+        success. Failed if it is no longer ours."""
+
+    async def power_on(self, machine: Machine) -> None:
+        """Order the machine on. Asking again, or of one that is on, is success. Failed if it is no
+        longer ours."""
+
+    async def powered(self, machine: Machine) -> bool:
+        """Whether the machine is on, asked of the machine itself. Failed if nobody can tell."""
+
     async def release(self, slot: Slot) -> None:
         """Give back whatever the slot holds. Holding nothing is success."""
+
+    async def mark_broken(self, spoilt: Spoilt) -> None:
+        """Have nobody be given the machine until somebody has looked at it, and take it from the
+        slot. One that the slot does not hold any more is success."""
 
     async def released(self, slot: Slot) -> bool:
         """Whether nothing carries the slot's mark any more and what did is free or another's."""

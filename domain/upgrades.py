@@ -155,10 +155,10 @@ def planned(
     return Upgrade(
         release=release,
         before=cluster.version,
-        working=tuple(each.occupant for each in masters if each.phase is SlotPhase.HEALTHY),
-        control_plane=tuple(each.occupant for each in todo),
+        working=tuple(each.filled_by for each in masters if each.phase is SlotPhase.HEALTHY),
+        control_plane=tuple(each.filled_by for each in todo),
         pools=tuple(
-            PoolUpgrade(name=pool, machines=tuple(each.occupant for each in members))
+            PoolUpgrade(name=pool, machines=tuple(each.filled_by for each in members))
             for pool, members in groupby(workers, key=lambda each: each.slot.pool)
         ),
         leads=len(todo) == sum(each.phase in HOLDING for each in masters),

@@ -1,159 +1,17 @@
 """The whole world in one process: what the ports promise, kept without a socket.
 
 For tests of workflows, where each step may be the last, may run twice and may be where somebody
-calls the work off. It answers at once and remembers everything, so that a test can ask afterwards
-what was left behind."""
+calls the work off. It answers at once, and the world remembers everything."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
 
 from domain.errors import Failed, Invalid, NotFound, Unavailable
 from domain.machine import Machine, Role, Search, Slot
-from domain.ports import ClusterMark, Endpoint, Joining, Node, Snapshot, Stock, Upgrading
+from domain.ports import ClusterMark, Endpoint, Joining, Node, Snapshot, Spoilt, Stock, Upgrading
 from domain.releases import Version
 from domain.seen import Inside, MachineSeen, MemberSeen, NodeSeen, Readiness
 from domain.upgrades import reaches
-
-
-@dataclass
-class Metal:
-    """One machine: who has it, and what became of it."""
-
-    system_id: str
-    address: str
-    tag: str = "metal"
-    owner: str = ""
-    """The agent name of the slot it fills."""
-    cluster: str = ""
-    deployed: bool = False
-    node: str = ""
-    sour: bool = False
-    """Never deploys."""
-    kubeadm: str = ""
-    """The version for which kubeadm made or upgraded it."""
-    kubelet: str = ""
-    """The version of the kubelet that runs on it."""
-    server: str = ""
-    """The version of the API server that runs on it, if it is a control plane."""
-    powered: bool = True
-    """Off: its node is lost, and its etcd member silent."""
-    status: str = ""
-    """What MAAS calls it, if not what follows from the above."""
-
-    @property
-    def said(self) -> str:
-        states = {(True, True): "Deployed", (True, False): "Allocated"}
-        return self.status or states.get((bool(self.owner), self.deployed), "Ready")
-
-
-@dataclass
-class MemoryWorld:
-    """Machines, names, nodes. `taken` counts every allocation there ever was."""
-
-    machines: list[Metal] = field(default_factory=list)
-    names: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    nodes: dict[str, set[str]] = field(default_factory=dict)
-    """What the API of each cluster lists, by the cluster's uid."""
-    members: dict[str, list[str]] = field(default_factory=dict)
-    """Whom the etcd of each cluster counts. One that is reset without having left is counted on,
-    and the others let nobody else in."""
-    kubeadm_runs: list[str] = field(default_factory=list)
-    never_reset: list[str] = field(default_factory=list)
-    """Machines given back as the nodes they were: a delete may do so, an undo may not."""
-    taken: list[tuple[str, str]] = field(default_factory=list)
-    cordoned: set[str] = field(default_factory=set)
-    """The nodes that take no pods."""
-    pods: dict[str, list[str]] = field(default_factory=dict)
-    """Pods by node that will not leave it, each with what holds it."""
-    configured: dict[str, str] = field(default_factory=dict)
-    """The version that each cluster's own configuration names."""
-    snapshots: dict[str, str] = field(default_factory=dict)
-    """Copies of etcd, by name, and the version of the API server that each was taken under."""
-    disturbed: list[str] = field(default_factory=list)
-    """Nodes whose kubelet was renewed under their pods: while they were open to more."""
-    stuck: set[str] = field(default_factory=set)
-    """Machines on which no other kubelet can be installed."""
-    unanswering: set[str] = field(default_factory=set)
-    """Clusters, by uid, whose API gives no answer, whatever their etcd says."""
-    expires: datetime | None = None
-    """When every certificate does."""
-    refusing: int = 0
-    """So many releases are refused for good before one is carried out."""
-
-    @classmethod
-    def of(cls, count: int, *, sour: int = 0) -> "MemoryWorld":
-        """A world with so many machines, the first of which never deploy."""
-        return cls(
-            machines=[
-                Metal(system_id=f"m{index:03}", address=f"127.0.7.{index + 1}", sour=index < sour)
-                for index in range(count)
-            ]
-        )
-
-    @property
-    def leftovers(self) -> list[str]:
-        """Everything that somebody still holds; nothing, if all was given back."""
-        owned = [
-            f"{metal.system_id} is owned by {metal.owner!r}, as node {metal.node!r}"
-            for metal in self.machines
-            if metal.owner or metal.node
-        ]
-        named = [f"{name} leads to {led}" for name, led in self.names.items()]
-        counted = [f"etcd of {uid} counts {members}" for uid, members in self.members.items()]
-        return owned + named + counted + [f"{uid} lists {on}" for uid, on in self.nodes.items()]
-
-    @property
-    def owners(self) -> list[str]:
-        """The agent names of all slots that hold a machine."""
-        return sorted(metal.owner for metal in self.machines if metal.owner)
-
-    def held_by(self, agent_name: str) -> Metal | None:
-        return next((metal for metal in self.machines if metal.owner == agent_name), None)
-
-    def metal(self, machine: Machine) -> Metal:
-        """What the machine is made of, as long as it fills its slot."""
-        metal = self.held_by(machine.slot.agent_name)
-        if metal is None or metal.system_id != machine.system_id:
-            raise Failed(f"{machine.system_id} is not held by {machine.slot.name}")
-        return metal
-
-    def dead_members(self, cluster: str) -> list[str]:
-        """Whom a cluster's etcd counts and does not hear."""
-        heard = {
-            m.system_id for m in self.machines if m.cluster == cluster and m.node and m.powered
-        }
-        return [member for member in self.members.get(cluster, []) if member not in heard]
-
-    def answers(self, cluster: str) -> bool:
-        """Whether a cluster's API does: most of its etcd's members have to."""
-        members = self.members.get(cluster, [])
-        return cluster not in self.unanswering and 2 * len(self.dead_members(cluster)) < len(
-            members
-        )
-
-    def reset(self, metal: Metal) -> None:
-        """Make it a host again that is nobody's node. Nobody in its cluster is told; with the
-        last member, etcd and what the API lists are gone."""
-        metal.node = metal.kubeadm = metal.kubelet = metal.server = ""
-        cluster = metal.cluster
-        members = self.members.get(cluster)
-        if members is not None and not any(
-            m.node and m.system_id in members for m in self.machines
-        ):
-            del self.members[cluster]
-            self.nodes.pop(cluster, None)
-
-    def servers(self, cluster: str) -> list[Metal]:
-        """The machines on which the API servers of a cluster run."""
-        return [metal for metal in self.machines if metal.cluster == cluster and metal.server]
-
-    def give_back(self, metal: Metal) -> None:
-        if metal.node:
-            self.never_reset.append(f"{metal.system_id} was {metal.node}")
-        self.reset(metal)
-        metal.owner = metal.cluster = metal.status = ""
-        metal.deployed, metal.powered = False, True
+from sim.world import MemoryWorld, Metal
 
 
 class MemoryMachines:
@@ -169,7 +27,7 @@ class MemoryMachines:
             fitting = [m for m in self._world.machines if slot.instance_type in ("", m.tag)]
             if not fitting:
                 raise Invalid(f"no machine is tagged {slot.instance_type!r}")
-            free = [m for m in fitting if not m.owner and m.system_id not in search.avoid]
+            free = [m for m in fitting if not (m.owner or m.broken or m.system_id in search.avoid)]
             if not free:
                 raise Unavailable(f"no machine is free for {slot.name}")
             metal = free[0]
@@ -183,12 +41,29 @@ class MemoryMachines:
 
     async def deployed(self, machine: Machine) -> Machine | None:
         metal = self._world.metal(machine)
-        if metal.sour:
+        if metal.sour or metal.dead:
             status = "Failed deployment"
             raise Failed(f"{metal.system_id}: {status}", facts={"status": status})
         return machine.model_copy(
             update={"status": "Deployed", "address": metal.address, "hostname": metal.system_id}
         )
+
+    async def power_off(self, machine: Machine) -> None:
+        self._world.metal(machine).powered = False
+
+    async def power_on(self, machine: Machine) -> None:
+        metal = self._world.metal(machine)
+        metal.power_cycles += not metal.powered
+        metal.powered = True
+
+    async def powered(self, machine: Machine) -> bool:
+        return self._world.metal(machine).powered
+
+    async def mark_broken(self, spoilt: Spoilt) -> None:
+        metal = self._world.held_by(spoilt.machine.slot.agent_name)
+        if metal is not None and metal.system_id == spoilt.machine.system_id:
+            self._world.give_back(metal)
+            metal.broken = spoilt.why
 
     async def release(self, slot: Slot) -> None:
         metal = self._world.held_by(slot.agent_name)
@@ -289,12 +164,18 @@ class MemoryNodes:
         leaving, through = joining.machine.system_id, joining.through.system_id
         if leaving not in members:
             return
-        if through not in members or through == leaving:
+        if (
+            through not in members
+            or through == leaving
+            or through in self._world.dead_members(joining.machine.slot.cluster_uid)
+        ):
             raise Unavailable(f"{through} cannot take {leaving} out of etcd")
         members.remove(leaving)
 
     async def reset(self, machine: Machine) -> None:
         metal = self._world.held_by(machine.slot.agent_name)
+        if metal is not None and not metal.runs:
+            raise Unavailable(f"{metal.system_id} does not answer SSH")
         if metal is not None:
             self._world.reset(metal)
 
@@ -384,8 +265,12 @@ class MemoryApi:
             raise Unavailable(f"{node.endpoint} does not answer")
 
     async def node_ready(self, node: Node) -> str | None:
+        if not self._world.answers(node.slot.cluster_uid):
+            raise Unavailable(f"{node.endpoint} does not answer")
+        if not self._world.is_ready(node.slot.cluster_uid, node.slot.name):
+            return None
         metal = self._world.held_by(node.slot.agent_name)
-        return metal.kubelet if metal and self._has(node) else None
+        return metal.kubelet if metal else None
 
     async def api_version(self, node: Node) -> str | None:
         servers = self._world.servers(node.slot.cluster_uid)
@@ -399,7 +284,7 @@ class MemoryApi:
         runs = {
             metal.node: metal.kubelet
             for metal in self._world.machines
-            if metal.cluster == uid and metal.powered and metal.node
+            if metal.cluster == uid and metal.runs and metal.node
         }
         return tuple(
             NodeSeen(
@@ -415,6 +300,15 @@ class MemoryApi:
     async def label(self, node: Node) -> None:
         if node.slot.name not in self._world.nodes.get(node.slot.cluster_uid, set()):
             raise NotFound(f"there is no node {node.slot.name}")
+        if node.slot.role is Role.CONTROL_PLANE:
+            workless = self._has_no_workers(node) if node.workless is None else node.workless
+            (self._world.tainted.discard if workless else self._world.tainted.add)(node.named)
+
+    def _has_no_workers(self, node: Node) -> bool:
+        uid = node.slot.cluster_uid
+        members = self._world.members.get(uid, [])
+        leads = {m.node for m in self._world.machines if m.system_id in members}
+        return self._world.nodes.get(uid, set()) <= leads
 
     async def cordon(self, node: Node) -> None:
         if self._has(node):
@@ -424,11 +318,15 @@ class MemoryApi:
         self._world.cordoned.discard(node.named)
 
     async def evict(self, node: Node) -> tuple[str, ...]:
-        return tuple(self._world.pods.get(node.named, ())) if self._has(node) else ()
+        if not self._has(node):
+            return ()
+        self._world.evicted.append(node.named)
+        return tuple(self._world.pods.get(node.named, ()))
 
     def _has(self, node: Node) -> bool:
         return node.named in self._world.nodes.get(node.slot.cluster_uid, set())
 
     async def delete_node(self, node: Node) -> None:
         self._world.cordoned.discard(node.named)
+        self._world.tainted.discard(node.named)
         self._world.nodes.get(node.slot.cluster_uid, set()).discard(node.slot.name)

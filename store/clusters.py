@@ -1,6 +1,6 @@
 """Clusters, their pools and their slots, and the changes asked for and made to them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -32,6 +32,7 @@ from domain.operation import (
     Stage,
 )
 from domain.releases import Release
+from domain.repairs import Policy
 from domain.upgrades import OPEN, TOUCHES
 from store import answers, journal, operations, plans, slots
 from store.engine import Database, Store, reading, transaction
@@ -121,6 +122,7 @@ class Clusters(Store):
         cluster.phase = advance(name, Phase(cluster.phase), Phase.STOPPING)
         cluster.message = f"delete: accepted (op {operation})"
         cluster.published = False
+        cluster.proposal = ""
         cluster.operation = operation
         cluster.changed = now()
         await session.flush()  # the old operation lets go of the subject before the new holds it
@@ -197,7 +199,7 @@ class Clusters(Store):
                 reached = reached.model_copy(update={"phase": phase})
             if reached.phase is not None:
                 cluster.phase = advance(cluster.name, Phase(cluster.phase), reached.phase)
-            if reached.undone and reached.phase is Phase.ERROR:
+            if reached.undone and row.kind == Kind.CREATE_CLUSTER and reached.phase is Phase.ERROR:
                 cluster.published = False  # nothing answers there any more
             elif reached.published:
                 cluster.published = True
@@ -206,6 +208,7 @@ class Clusters(Store):
                 cluster.trouble = ""
                 silent = update(WatchRow).where(WatchRow.cluster == cluster.uid)
                 await session.execute(silent.values(silent_since=None, why=""))
+            cluster.proposal = ""
             cluster.changed = now()
         if reached.stage is not None:
             await operations.close_steps(session, row.id)
@@ -238,6 +241,7 @@ async def _as_it_stands(session: AsyncSession, latest: OperationRow) -> ClusterP
             "workers": tuple(slot for slot in found if slot.role is Role.WORKER),
             "change": None,
             "upgrade": None,
+            "repair": None,
         }
     )
 
@@ -255,14 +259,22 @@ async def held(session: AsyncSession, tenant: str, name: str) -> tuple[ClusterRo
     return cluster, operation
 
 
-async def opened(session: AsyncSession, tenant: str, name: str) -> ClusterRow:
-    """A living cluster, held, if it stands and nothing is being done to it."""
+async def opened(
+    session: AsyncSession, tenant: str, name: str, phases: Collection[Phase] = OPEN
+) -> ClusterRow:
+    """A living cluster, held, if it is in one of these phases and nothing is being done to it."""
     cluster, latest = await held(session, tenant, name)
-    if cluster.operation == latest.id and latest.ended is not None and cluster.phase in OPEN:
-        return cluster
+    refuse_busy(cluster, latest, phases)
+    return cluster
+
+
+def refuse_busy(cluster: ClusterRow, latest: OperationRow, phases: Collection[Phase]) -> None:
+    """Conflict if something is being done to the cluster, or if it is in none of these phases."""
+    if cluster.operation == latest.id and latest.ended and Phase(cluster.phase) in phases:
+        return
     broken = cluster.phase == Phase.ERROR
     watch = f"windlass op watch {cluster.operation} shows when it is over"
-    mend = f"windlass cluster delete {cluster.name}: its control plane does not work"
+    mend = f"windlass cluster why {cluster.name} shows why its control plane does not work"
     raise Conflict(
         f"cluster {cluster.name} is {cluster.phase} and cannot be changed now",
         subject=cluster.name,
@@ -325,6 +337,8 @@ def _add_rows(
             endpoint=plan.endpoint,
             published=False,
             operation=operation,
+            policy=Policy.PROPOSE,
+            proposal="",
             created=moment,
             changed=moment,
         )
@@ -369,7 +383,7 @@ def said(row: Row[Any] | ClusterRow) -> str:
     """What is to be told of a cluster: what was seen of it, before what its operation said. While
     another runs, what was seen before is no news."""
     seen = row.trouble if Phase(row.phase) in JUDGED else ""
-    return "; ".join(filter(None, (seen, row.message)))[:MESSAGE_LENGTH]
+    return "; ".join(filter(None, (seen, row.message, row.proposal)))[:MESSAGE_LENGTH]
 
 
 def as_cluster(row: Row[Any] | ClusterRow) -> Cluster:

@@ -185,15 +185,14 @@ class _Work:
     def _plan(self, latest: OperationRow, building: Building) -> ClusterPlan:
         going = {each.named for each in self._retiring}
         staying = [state for state in self._slots if state.slot.name not in going]
+        masters = tuple(machine.slot for machine in slots.working(staying))
         change = PoolChange(
-            through=tuple(
-                state.occupant
-                for state in staying
-                if state.slot.role is Role.CONTROL_PLANE and state.phase is SlotPhase.HEALTHY
-            ),
+            through=slots.working(staying),
             adding=tuple(self._adding),
             readmitting=tuple(self._readmitting),
             retiring=tuple(self._retiring),
+            opening=masters if self._is_last_worker_going(staying) else (),
+            closing=masters if self._is_first_worker_coming(staying) else (),
             dropping=tuple(self.dropping),
             drain_seconds=building.drain_seconds,
         )
@@ -206,8 +205,19 @@ class _Work:
                 "release": self._release,
                 "change": change,
                 "upgrade": None,
+                "repair": None,
             }
         )
+
+    def _is_last_worker_going(self, staying: Sequence[SlotState]) -> bool:
+        """Whether pods that run now have nowhere to go but to the control planes."""
+        stays = any(state.slot.role is Role.WORKER for state in staying)
+        return not stays and any(each.works for each in self._retiring)
+
+    def _is_first_worker_coming(self, staying: Sequence[SlotState]) -> bool:
+        """Whether there is no worker now, or none that we know of, and will be."""
+        workers = [state for state in staying if state.slot.role is Role.WORKER]
+        return bool(workers) and not any(state.phase in WORKING for state in workers)
 
     async def _refuse_what_is_too_much(self, limits: Limits) -> None:
         machines = sum(state.slot.role is Role.CONTROL_PLANE for state in self._slots)
@@ -247,4 +257,4 @@ async def _opened(session: AsyncSession, name: str, ask: Ask) -> _Work:
 
 
 def _retiring(state: SlotState) -> Retiring:
-    return Retiring(machine=state.occupant, works=state.phase in WORKING)
+    return Retiring(machine=state.filled_by, works=state.phase in WORKING)

@@ -93,6 +93,10 @@ class ClusterRow(Row):
     endpoint: Mapped[str]
     published: Mapped[bool]
     operation: Mapped[str] = mapped_column(ID)
+    policy: Mapped[str] = mapped_column(WORD)
+    """What is done about nodes that do not work while nobody asks."""
+    proposal: Mapped[str]
+    """What a repair would do, for those who read of the cluster. Empty: nothing, or nobody says."""
     created: Mapped[datetime]
     changed: Mapped[datetime]
 
@@ -134,6 +138,9 @@ class SlotRow(Row):
     machine: Mapped[str]
     """JSON of the domain's MachineSeen, or empty."""
     changed: Mapped[datetime]
+    mends: Mapped[int]
+    """How often in a row its node was to be mended."""
+    mended: Mapped[datetime | None]
 
 
 class WatchRow(Row):
@@ -246,6 +253,22 @@ class AnswerRow(Row):
     digest: Mapped[str] = mapped_column(String(64))
     operation: Mapped[str] = mapped_column(ID)
     created: Mapped[datetime]
+
+
+class MachineFailureRow(Row):
+    """A machine that let a slot down, once."""
+
+    __tablename__ = "machine_failures"
+    __table_args__ = (Index("ix_machine_failures_time", "time"),)
+
+    system_id: Mapped[str] = mapped_column(NAME, primary_key=True)
+    operation: Mapped[str] = mapped_column(ID, primary_key=True)
+    slot: Mapped[str] = mapped_column(NAME, primary_key=True)
+    turn: Mapped[int] = mapped_column(primary_key=True)
+    hostname: Mapped[str]
+    cluster: Mapped[str] = mapped_column(NAME)
+    why: Mapped[str]
+    time: Mapped[datetime]
 
 
 class SecretRow(Row):

@@ -10,8 +10,10 @@ from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.cluster import ClusterPlan, Phase, PoolOrder
-from domain.machine import Label, Slot, SlotPhase, SlotState
+from domain.machine import Label, Machine, Role, Slot, SlotPhase, SlotState
+from domain.naming import CONTROL_PLANE
 from domain.releases import Release
+from domain.repairs import ANSWERING
 from domain.seen import MachineSeen, NodeSeen
 from domain.upgrades import behind
 from store.rows import ClusterRow, PoolRow, SlotRow
@@ -34,6 +36,8 @@ def slot_row(slot: Slot, ordinal: int, moment: datetime) -> SlotRow:
         node="",
         machine="",
         changed=moment,
+        mends=0,
+        mended=None,
     )
 
 
@@ -72,6 +76,15 @@ def slot_state(row: SlotRow) -> SlotState:
     )
 
 
+def working(slots: Iterable[SlotState]) -> tuple[Machine, ...]:
+    """The control planes by which others can join."""
+    return tuple(
+        state.filled_by
+        for state in slots
+        if state.slot.role is Role.CONTROL_PLANE and state.phase in ANSWERING
+    )
+
+
 async def slots_of(session: AsyncSession, cluster_uid: str) -> list[SlotRow]:
     """A cluster's slots in the order they were planned in."""
     query = select(SlotRow).where(SlotRow.cluster == cluster_uid).order_by(SlotRow.ordinal)
@@ -94,8 +107,8 @@ async def settle(session: AsyncSession, cluster: ClusterRow, plan: ClusterPlan) 
     """Once a change of a cluster that stands is over: clear away the slots it emptied and the pools
     that hold nothing any more, let slots learn which release their nodes run now, and say how the
     cluster stands. However the change ended, RUNNING means that every pool has as many Ready nodes
-    as are wanted of it, of the version that is wanted; an upgrade is finished once no node of the
-    old version is left."""
+    as are wanted of it, of the version that is wanted, and ERROR that no control plane is Ready; an
+    upgrade is finished once no node of the old version is left."""
     change = plan.change
     retiring = {each.named for each in change.retiring} if change else set()
     dropping = set(change.dropping) if change else set()
@@ -115,6 +128,9 @@ async def settle(session: AsyncSession, cluster: ClusterRow, plan: ClusterPlan) 
         cluster.version, cluster.pending = cluster.pending, ""
     wanted = {**held, **{pool.name: pool.wanted for pool in pools if pool.name not in gone}}
     lacking = list(_lacking(states, wanted, cluster.pending or cluster.version))
+    leading = [row for row in left if row.pool == CONTROL_PLANE]
+    if not any(row.phase in ANSWERING for row in leading):
+        return Standing(Phase.ERROR, "; ".join(lacking))  # nobody can work with it
     return Standing(Phase.DEGRADED if lacking else Phase.RUNNING, "; ".join(lacking))
 
 

@@ -11,6 +11,7 @@ from domain.cluster import ClusterPlan, PoolChange, Retiring
 from domain.machine import Machine, Slot
 from domain.operation import Brief, OperationId, Reached
 from domain.outline import RETIRED_AT_ONCE
+from domain.ports import Node
 from workflows.carrying_out import carry_out
 from workflows.growth import Growth
 from workflows.policies import BRIEF
@@ -45,9 +46,12 @@ class ChangePools:
     async def _change(self, plan: ClusterPlan, _brief: Brief) -> Reached:
         change = plan.change or PoolChange(through=())
         self._growth.working += change.through
+        if change.adding:
+            await self._growth.shun()
         async with self._unwind:
             room = asyncio.Semaphore(plan.workers_at_once)
             going = asyncio.Semaphore(RETIRED_AT_ONCE)
+            await together(*(self._open(plan, slot) for slot in change.opening))
             await together(
                 *(
                     self._growth.or_without(plan, slot, self._add(plan, slot, room))
@@ -57,6 +61,8 @@ class ChangePools:
                 *(self._retire(plan, each, going) for each in change.retiring),
             )
             self._refuse_a_change_of_nothing(change)
+            shut = (*change.closing, *(change.opening if self._staying else ()))
+            await together(*(self._close(plan, slot) for slot in shut))
         return Reached.well(self._operation, None, self._told(change))
 
     async def _add(self, plan: ClusterPlan, slot: Slot, room: asyncio.Semaphore) -> None:
@@ -74,6 +80,30 @@ class ChangePools:
             if pushed_aside(error):
                 raise
             self._growth.lost.append(f"{slot.name} ({understood(error).message})")
+
+    async def _open(self, plan: ClusterPlan, slot: Slot) -> None:
+        """Let a control plane run everything, before the last workers are emptied onto it. Should
+        any of them stay after all, it is closed again."""
+        node = self._growth.node(plan, slot, self._growth.working)
+        as_it_is = node.model_copy(update={"workless": None})
+        self._unwind.add(Kubernetes.label, as_it_is, BRIEF)
+        await self._label(node.model_copy(update={"workless": True}))
+
+    async def _close(self, plan: ClusterPlan, slot: Slot) -> None:
+        """Keep a control plane to itself, if there are workers now."""
+        node = self._growth.node(plan, slot, self._growth.working)
+        undone = node.model_copy(update={"workless": True})
+        self._unwind.add(Kubernetes.label, undone, BRIEF, turn=2)
+        await self._label(node.model_copy(update={"workless": None}), turn=2)
+
+    async def _label(self, node: Node, *, turn: int = 1) -> None:
+        """Pods find a place all the same, if not the best; that is told."""
+        try:
+            await do(Kubernetes.label, node, BRIEF, turn=turn)
+        except FailureError as error:
+            if pushed_aside(error):
+                raise
+            self._warnings.append(f"{node.named} is not relabelled: {understood(error).message}")
 
     async def _retire(self, plan: ClusterPlan, each: Retiring, going: asyncio.Semaphore) -> None:
         slot = each.machine.slot

@@ -4,6 +4,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 from temporalio.workflow import ActivityConfig
 
+from activities.healing import Healing
 from activities.tending import Tending
 from activities.watching import Patrol, Watching
 from domain.seen import Tour
@@ -14,7 +15,8 @@ from workflows.steps import book, queue
 @workflow.defn
 class ClusterMonitor:
     """Tour after tour of looks. A tour that brings news, or has lasted some minutes, is written
-    down, and the next one sets out. It ends with the cluster.
+    down, what the cluster's policy says of it is done, and the next one sets out. It ends with the
+    cluster.
 
     It knows nothing but the cluster's uid: whatever becomes of it, another under the same id goes
     on where it was. While an operation runs the tours go on and find nothing."""
@@ -26,6 +28,7 @@ class ClusterMonitor:
             tour = await self._tour(Patrol(uid=cluster, rested=rested))
             if tour.over or not await book(Tending.record, tour):
                 return
+            await book(Healing.consider, cluster)
             rested = tour.sight is None
             if workflow.info().is_continue_as_new_suggested():
                 break

@@ -55,6 +55,7 @@ class CreateCluster:
     async def _build(self, plan: ClusterPlan) -> None:
         first, *others = plan.control_plane
         growth, room = self._growth, asyncio.Semaphore(plan.workers_at_once)
+        await growth.shun()
         self._unwind.add(Endpoints.remove, Endpoint(cluster_uid=plan.uid, name=plan.endpoint))
         await growth.point(plan, [])
         await together(
@@ -84,12 +85,7 @@ class CreateCluster:
 
         async def become(machine: Machine, turn: int) -> None:
             await self._answers.wait()
-            async with (
-                self._growth.etcd
-            ):  # it takes one new member at a time, and only when healthy
-                await growth.join(plan, machine, turn)
-                await growth.point(plan, [*growth.working, machine])
-                growth.working.append(machine)
+            await growth.join_control_plane(plan, machine, turn)
 
         await growth.fill(plan, slot, become)
 

@@ -15,10 +15,13 @@ from activities.errors import pushed_aside, understood
 from activities.kubeadm import Kubeadm
 from activities.kubernetes import Kubernetes
 from activities.machines import Machines
+from activities.quarantine import Quarantine
 from domain.cluster import ClusterPlan
+from domain.errors import Failure
 from domain.machine import Machine, Role, Slot
 from domain.operation import OperationId
-from domain.ports import Endpoint, Joining, Node
+from domain.ports import Clearing, Endpoint, Joining, Node
+from domain.quarantine import MachineFailure, is_to_blame
 from workflows.policies import (
     BRIEF,
     COURTESY,
@@ -29,12 +32,15 @@ from workflows.policies import (
     WATCHING,
 )
 from workflows.provision_machine import Provision, ProvisionMachine
-from workflows.steps import child, do, undo
+from workflows.steps import book, child, do, undo
 from workflows.together import within
 from workflows.unwind import Unwind
 
 MACHINES_PER_SLOT = 3
 """How many machines a slot may go through before it is given up."""
+
+CLEARING_SECONDS = 60.0
+"""How long pods may take to leave a node that is given back right after it was made."""
 
 Becoming = Callable[[Machine, int], Awaitable[None]]
 """What makes a machine the node its slot is for, the `turn`th machine of that slot."""
@@ -58,6 +64,10 @@ class Growth:
         self._let_down: list[str] = []
         self._pointed = 0
 
+    async def shun(self) -> None:
+        """Ask for none of the machines that failed too often, wherever that was."""
+        self._let_down += await book(Quarantine.shunned, self._operation)
+
     async def fill(self, plan: ClusterPlan, slot: Slot, become: Becoming) -> Machine:
         """Find a machine for the slot that becomes its node; one that does not is given back, and
         no slot of this cluster asks for it again."""
@@ -67,20 +77,21 @@ class Growth:
             wanted = Provision(slot=slot, turn=turn, avoid=tuple(self._let_down))
             name = f"m-{slot.cluster_uid[:8]}-{slot.name}-{turn}-{self._operation}"
             delivery = await child(ProvisionMachine.run, wanted, id=name)
-            machine, why = delivery.machine, delivery.disappointment
-            if not why:
+            machine, failure = delivery.machine, delivery.failure
+            if failure is None:
                 undos = self._to_take_back(plan, machine, turn)
                 try:
                     await become(machine, turn)
                 except FailureError as error:
                     if pushed_aside(error):
                         raise
-                    why = understood(error).message
+                    failure = understood(error)
                     await self._give_back(plan, machine, turn)
                     self._unwind.forget(machine, steps=undos)  # soon it is somebody else's host
                 else:
                     return machine
-            self._let_down.append(machine.system_id)
+            why = failure.message
+            await self.blame(machine, turn, failure)
         raise ApplicationError(
             f"{slot.name}: {MACHINES_PER_SLOT} machines tried, the last: {why}",
             type="Failed",
@@ -92,6 +103,23 @@ class Growth:
         joining = Joining(machine=machine, through=self.working[0], endpoint=plan.endpoint)
         await do(Kubeadm.join, joining, PATIENT, turn=turn)
         await self.settle(self.node(plan, machine.slot, self.working), turn)
+
+    async def join_control_plane(self, plan: ClusterPlan, machine: Machine, turn: int) -> None:
+        """Make the machine a control plane that others join by and that the endpoint leads to."""
+        async with self.etcd:
+            await self.join(plan, machine, turn)
+            await self.point(plan, [*self.working, machine])
+            self.working.append(machine)
+
+    async def blame(self, machine: Machine, turn: int, failure: Failure) -> None:
+        """Have no slot of this cluster ask for the machine again, and count it against it, if it
+        is to blame."""
+        self._let_down.append(machine.system_id)
+        if is_to_blame(failure):
+            counted = MachineFailure(
+                operation=self._operation, machine=machine, turn=turn, why=failure.message
+            )
+            await book(Quarantine.count, counted)
 
     async def settle(self, node: Node, turn: int) -> None:
         await do(Kubernetes.wait_node, node, WATCHING, turn=turn)
@@ -107,15 +135,17 @@ class Growth:
         except FailureError as error:
             if pushed_aside(error):
                 raise
-            kept = "" if await self._let_go(plan, slot) else "; its machine is not given back yet"
+            kept = "" if await self.let_go(plan, slot) else "; its machine is not given back yet"
             self.lost.append(f"{slot.name} ({understood(error).message}{kept})")
 
     async def point(self, plan: ClusterPlan, machines: list[Machine]) -> None:
         """Lead the endpoint to these machines. Its name was fixed when the cluster was planned."""
         self._pointed += 1
+        await do(Endpoints.ensure, self.led_to(plan, machines), BRIEF, turn=self._pointed)
+
+    def led_to(self, plan: ClusterPlan, machines: list[Machine]) -> Endpoint:
         addresses = tuple(machine.address for machine in machines)
-        endpoint = Endpoint(cluster_uid=plan.uid, name=plan.endpoint, addresses=addresses)
-        await do(Endpoints.ensure, endpoint, BRIEF, turn=self._pointed)
+        return Endpoint(cluster_uid=plan.uid, name=plan.endpoint, addresses=addresses)
 
     def node(self, plan: ClusterPlan, slot: Slot, through: list[Machine]) -> Node:
         addresses = tuple(machine.address for machine in through)
@@ -130,7 +160,12 @@ class Growth:
             return 1
         node = self.node(plan, machine.slot, self.working)
         self._unwind.add(Kubernetes.delete_node, node, COURTESY, turn=turn)
-        return 2
+        if machine.slot.role is Role.CONTROL_PLANE:
+            leaving = Joining(machine=machine, through=self.working[0], endpoint=plan.endpoint)
+            self._unwind.add(Kubeadm.leave, leaving, COURTESY, turn=turn)
+        clearing = Clearing(node=node, seconds=CLEARING_SECONDS)
+        self._unwind.add(Kubernetes.clear, clearing, COURTESY, turn=turn)
+        return 4 if machine.slot.role is Role.CONTROL_PLANE else 3
 
     async def _give_back(self, plan: ClusterPlan, machine: Machine, turn: int) -> None:
         """Take a machine that did not become a node out of the cluster, as far as it got in. The
@@ -157,7 +192,7 @@ class Growth:
             why = understood(error).message
             self.left.append(f"the etcd member of {machine.named} is still there ({why})")
 
-    async def _let_go(self, plan: ClusterPlan, slot: Slot) -> bool:
+    async def let_go(self, plan: ClusterPlan, slot: Slot) -> bool:
         """Make sure that the slot holds no machine, and that no node bears its name. What MAAS will
         not take back is left to the delete in the end: the cluster works, and nobody may wait for
         it for ever."""

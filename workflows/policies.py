@@ -80,6 +80,12 @@ SEEING_THROUGH: ActivityConfig = {
 }
 """What was begun on a host and goes on there: it is waited for, and longer than that by nobody."""
 
+IN_PASSING: ActivityConfig = {
+    **COURTESY,
+    "retry_policy": RetryPolicy(maximum_attempts=1),
+}
+"""The same, of a host that most likely does not answer any more."""
+
 DRAINING = ActivityConfig(
     start_to_close_timeout=timedelta(minutes=2),
     heartbeat_timeout=HEARTBEAT,
@@ -104,6 +110,16 @@ LEAVING: ActivityConfig = {
 }
 """A machine that a living cluster is done without: a quarter of an hour of refusals, and then it is
 said that MAAS has not taken it back."""
+
+RETURNING: ActivityConfig = {**DRAINING, "start_to_close_timeout": timedelta(minutes=45)}
+"""A node whose machine was restarted. How long it is waited for is in the step itself."""
+
+POWER: ActivityConfig = {
+    **BRIEF,
+    "start_to_close_timeout": timedelta(minutes=5),
+    "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=5),
+}
+"""A controller that powers a machine, or cannot: then another machine is the better way."""
 
 LOOK = ActivityConfig(
     start_to_close_timeout=timedelta(minutes=2),

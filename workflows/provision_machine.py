@@ -6,8 +6,11 @@ from temporalio.exceptions import ActivityError
 from activities.errors import pushed_aside, understood
 from activities.kubeadm import Kubeadm
 from activities.machines import Machines
+from domain.errors import Failure
 from domain.frozen import Frozen
 from domain.machine import Machine, Search, Slot
+from domain.ports import Spoilt
+from domain.quarantine import is_to_blame
 from workflows.policies import BRIEF, PATIENT, QUEUEING, STUBBORN, WATCHING
 from workflows.steps import do, undo
 
@@ -24,15 +27,15 @@ class Delivery(Frozen):
     """What came of it: a machine that is ready, or why this one was given back."""
 
     machine: Machine
-    disappointment: str = ""
+    failure: Failure | None = None
 
 
 @workflow.defn
 class ProvisionMachine:
     """Takes a machine, installs it and makes sure that it can be worked on.
 
-    A machine that lets us down is given back, and the caller decides whether to ask for another.
-    The undo of what was taken is the caller's as well: it outlives this workflow."""
+    A machine that lets us down is let go, and the caller decides whether to ask for another. The
+    undo of what was taken is the caller's as well: it outlives this workflow."""
 
     @workflow.run
     async def run(self, wanted: Provision) -> Delivery:
@@ -47,6 +50,11 @@ class ProvisionMachine:
         except ActivityError as error:
             if pushed_aside(error):
                 raise
-            await undo(Machines.release, wanted.slot, STUBBORN, turn=turn + 1)
-            return Delivery(machine=machine, disappointment=understood(error).message)
+            failure = understood(error)
+            spoilt = Spoilt(machine=machine, why=failure.message)
+            if is_to_blame(failure):
+                await undo(Machines.discard, spoilt, STUBBORN, turn=turn + 1)
+            else:
+                await undo(Machines.release, wanted.slot, STUBBORN, turn=turn + 1)
+            return Delivery(machine=machine, failure=failure)
         return Delivery(machine=machine)

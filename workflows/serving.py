@@ -25,6 +25,7 @@ from workflows.catalogue import CATALOGUE
 from workflows.cluster_monitor import ClusterMonitor
 from workflows.provision_machine import ProvisionMachine
 from workflows.retire_machine import RetireMachine
+from workflows.revive_node import ReviveNode
 from workflows.survey import Survey
 from workflows.sweep import Sweep
 from workflows.upgrade_node import UpgradeNode
@@ -44,7 +45,7 @@ SLOTS = 100
 SCHEDULED: dict[type, timedelta] = {Sweep: timedelta(seconds=5), Survey: timedelta(seconds=60)}
 """What runs again and again, and how often."""
 
-CHILDREN = [ProvisionMachine, RetireMachine, UpgradeNode]
+CHILDREN = [ProvisionMachine, RetireMachine, ReviveNode, UpgradeNode]
 WORKFLOWS = [*dict.fromkeys(CATALOGUE.values()), *CHILDREN, ClusterMonitor, *SCHEDULED]
 
 

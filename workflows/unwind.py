@@ -52,6 +52,10 @@ class Unwind:
         for _ in range(steps):
             self._lanes[subject.named].pop()
 
+    def keep(self, subject: Subject) -> None:
+        """What was done for this subject stays, whatever becomes of the rest."""
+        self._lanes.pop(subject.named, None)
+
     async def __aenter__(self) -> Self:
         return self
 

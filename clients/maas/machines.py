@@ -4,7 +4,7 @@ import asyncio
 import base64
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from weakref import WeakValueDictionary
 
@@ -16,7 +16,7 @@ from domain.candidates import Candidate, in_order
 from domain.cloud_init import user_data
 from domain.errors import Conflict, DomainError, Failed, NotFound, Unavailable
 from domain.machine import Machine, Search, Slot
-from domain.ports import ClusterMark, Stock
+from domain.ports import ClusterMark, Spoilt, Stock
 from domain.seen import MachineSeen
 
 CLUSTER, SLOT = "kaas-cluster", "kaas-machine"
@@ -34,6 +34,11 @@ SUITABLE = ("ready", "allocated", "deploying", "deployed")
 
 UNFIT = frozenset({"New", "Commissioning", "Failed commissioning", "Missing", "Retired"})
 """Machines that nobody could be given."""
+
+POWERED = {"on": True, "off": False}
+"""What a machine's controller may say that helps; it may also say that it does not know."""
+
+LONGEST_COMMENT = 250
 
 CANDIDATES = 10
 """How many machines are tried for before we say that there is none: others were faster."""
@@ -86,8 +91,10 @@ class MaasMachines:
                     return
                 raise
         wanted = f"machine tagged {slot.instance_type}" if slot.instance_type else "machine"
+        shunned = {one.system_id for one in free} & set(search.avoid)
+        but = f", but for {len(shunned)} that failed before" if shunned else ""
         raise Unavailable(
-            f"MAAS has no free {wanted} for {slot.name}",
+            f"MAAS has no free {wanted} for {slot.name}{but}",
             subject=slot.name,
             reason="NO_MACHINE_FREE",
             do="add or release machines, or wait for one",
@@ -167,6 +174,49 @@ class MaasMachines:
         if found.status_name == DEPLOYING or not found.address:
             return None
         return _machine(machine.slot, found)
+
+    async def power_off(self, machine: Machine) -> None:
+        """See the port. Hard: what runs there does not answer, or it would not be restarted."""
+        await self._switch(machine, "power_off", stop_mode="hard")
+
+    async def power_on(self, machine: Machine) -> None:
+        await self._switch(machine, "power_on")
+
+    async def _switch(self, machine: Machine, op: str, **how: str) -> None:
+        """MAAS says that it is busy while it powers the machine; then it is asked again."""
+        await self._ours(machine)
+        path = f"machines/{machine.system_id}/"
+        comment = f"Windlass: {machine.slot.name} does not work"
+        try:
+            await self._maas.post(path, op, comment=comment, **how)
+        except Conflict as error:
+            raise _later(error) from error
+
+    async def powered(self, machine: Machine) -> bool:
+        """See the port. Answered by the machine's own controller, so it may take seconds."""
+        call = f"machines/{machine.system_id}/"
+        body = await self._maas.get(call, op="query_power_state")
+        state = seen.read(seen.POWER, body, f"GET {call}?op=query_power_state").state
+        if state not in POWERED:
+            raise Failed(
+                f"MAAS cannot tell whether {machine.system_id} of {machine.slot.name} is on: "
+                f"its power is {state or 'unknown'}",
+                subject=machine.slot.name,
+                reason="POWER_UNKNOWN",
+                do="look at the power configuration of the machine in MAAS",
+            )
+        return POWERED[state]
+
+    async def mark_broken(self, spoilt: Spoilt) -> None:
+        """See the port. MAAS takes the machine from its owner with it."""
+        machine = spoilt.machine
+        held = await self._held(machine.slot)
+        if machine.system_id not in {one.system_id for one in held}:
+            return
+        path = f"machines/{machine.system_id}/"
+        said = f"Windlass: it let {machine.slot.name} of {machine.slot.cluster} down: {spoilt.why}"
+        with suppress(NotFound):
+            await self._maas.post(path, "mark_broken", comment=said[:LONGEST_COMMENT])
 
     async def release(self, slot: Slot) -> None:
         """See the port. Fails as Unavailable only: an undo must be able to be tried for ever."""

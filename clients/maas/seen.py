@@ -77,6 +77,10 @@ class SeenMachine(Told):
         return next((text for text in (*booted, *usable) if text), "")
 
 
+class Power(Told):
+    state: Text = ""
+
+
 class Address(Told):
     ip: Text | None = None
 
@@ -99,6 +103,7 @@ Shape = TypeVar("Shape")
 MACHINE = TypeAdapter(SeenMachine)
 MACHINES = TypeAdapter(list[SeenMachine])
 NAMES = TypeAdapter(list[SeenName])
+POWER = TypeAdapter(Power)
 
 
 def read(adapter: TypeAdapter[Shape], body: bytes, call: str) -> Shape:

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from aiohttp import web
-from multidict import MultiMapping
+from multidict import MultiDict, MultiMapping
 
 TRUE = frozenset({"true", "1", "yes", "on", "y", "t"})
 
@@ -71,7 +71,7 @@ class Call:
 async def read(request: web.Request, below: str) -> Call:
     """Parse a request whose path is `below` the API's root."""
     posted = request.method in ("POST", "PUT")
-    source: MultiMapping[Any] = await request.post() if posted else request.query
+    source = await _posted(request) if posted else request.query
     parameters: dict[str, list[str]] = {}
     for name, value in source.items():
         # python-libmaas sends everything but text as octets, the words true and false included
@@ -81,6 +81,15 @@ async def read(request: web.Request, below: str) -> Call:
     if not posted:
         parameters.pop("op", None)
     return Call(request.method, below, op, f"{request.scheme}://{request.host}", parameters)
+
+
+async def _posted(request: web.Request) -> MultiMapping[Any]:
+    """What a form holds. One without any part, as python-libmaas sends where it has nothing to
+    say, is none to aiohttp."""
+    try:
+        return await request.post()
+    except ValueError:
+        return MultiDict()
 
 
 def answer(body: object, description_hash: str) -> web.Response:

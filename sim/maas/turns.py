@@ -63,12 +63,13 @@ class Turns:
         """Order a release. Power that is off already makes the machine Ready at once.
 
         The agent name goes now, owner and annotations when the machine is Ready."""
+        ran = bool(machine.series)
         machine.agent_name = machine.user_data = machine.series = machine.hwe_kernel = ""
         machine.message, machine.claimed, machine.locked = "", False, False
         machine.status = Status.DISK_ERASING if erase else Status.RELEASING
         self._events.add(machine, "Disk erasing" if erase else "Releasing")
         if not machine.powered and not erase:
-            self._begin(machine, None)
+            self._begin(machine, self._wipe if ran else None)
             self._free(machine)
             return
         self._schedule(machine, "release", self._pace.release, RELEASE_TIMEOUT)

@@ -19,6 +19,7 @@ from domain.outline import (
     told,
 )
 from domain.releases import Release
+from domain.repairs import Mending, Remedy, Repair
 
 RELEASE = Release(version="1.32.1", series="jammy")
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -46,6 +47,7 @@ def _plan(control_planes: int, workers: int) -> ClusterPlan:
     )
 
 
+remedies = st.sampled_from(Remedy)
 plans = st.builds(_plan, st.sampled_from((1, 3, 5)), st.integers(0, 6))
 verbs = st.sampled_from([*USUALLY, "weather.look"])
 
@@ -146,6 +148,25 @@ def test_an_upgrade_touches_the_nodes_whose_turn_it_is_and_looks_at_the_control_
         assert asked == ["kubeadm.foresee", "kubeadm.back_up"]
     else:
         assert asked == (["kubeadm.back_up"] if upgrade.control_plane else [])
+
+
+@given(plans, st.data())
+def test_a_repair_touches_what_it_mends_and_the_endpoint(
+    plan: ClusterPlan, data: st.DataObject
+) -> None:
+    mending = tuple(
+        Mending(machine=Machine(slot=slot, system_id="m"), remedy=data.draw(remedies))
+        for slot in plan.slots
+    )
+    repair = Repair(mending=mending)
+    steps = keys(outline(Kind.REPAIR_CLUSTER, plan.model_copy(update={"repair": repair})))
+    assert len(set(map(str, steps))) == len(steps)
+    assert {step.verb for step in steps} <= set(USUALLY)
+    touched = {step.subject for step in steps}
+    assert touched - {plan.endpoint} == {slot.name for slot in plan.slots}
+    masters = [each.remedy for each in mending[: len(plan.control_plane)]]
+    led = sum(step.subject == plan.endpoint for step in steps)
+    assert led == sum(remedy is not Remedy.READMIT for remedy in masters)
 
 
 @given(st.data())

@@ -22,12 +22,13 @@ from domain import devserver
 from domain.cluster import Phase
 from domain.errors import Failed
 from domain.operation import StepKey
-from sim.memory import MemoryWorld
+from sim.world import MemoryWorld
 from store import schema
 from store.engine import Database
 from store.sealing import Seal
 from store.secrets import Secrets
 from tests.conftest import BINARIES
+from tests.workflows.test_repairs import CASES, broken
 from tests.workflows.yard import Trouble, Yard, yard
 from workflows.survey import Survey
 from workflows.sweep import Sweep
@@ -162,6 +163,21 @@ async def upgrade_taken_over(place: Yard) -> None:
         await place.finish(each.id)
 
 
+async def first_pool(place: Yard) -> None:
+    await place.create(3, 0)
+    await place.carry_out(await place.ask_add("x"))
+
+
+async def repaired(place: Yard, case: str) -> None:
+    await place.carry_out(await broken(place, case))
+
+
+async def repair_cancelled(place: Yard) -> None:
+    asked = await broken(place, "control plane replaced")
+    place.trouble.at, place.trouble.then = 3, partial(place.cancel, asked.id)
+    await place.carry_out(asked)
+
+
 async def swept(place: Yard) -> None:
     await place.ask()
     for flow in (Sweep, Survey):
@@ -226,6 +242,11 @@ STORIES: dict[str, tuple[Story, MemoryWorld]] = {
         MemoryWorld.of(12),
     ),
     "upgrade-taken-over-by-a-delete": (upgrade_taken_over, MemoryWorld.of(12)),
+    "first-pool": (first_pool, MemoryWorld.of(12)),
+    **{
+        case.replace(" ", "-"): (partial(repaired, case=case), MemoryWorld.of(12)) for case in CASES
+    },
+    "repair-cancelled": (repair_cancelled, MemoryWorld.of(12)),
     "swept": (swept, MemoryWorld.of(12)),
     "watched": (watched, MemoryWorld.of(12)),
     "swept-and-watched": (swept_and_watched, MemoryWorld.of(12)),

@@ -14,7 +14,7 @@ from activities.watching import Rhythm
 from domain.cluster import Phase
 from domain.machine import SlotPhase
 from domain.operation import Stage
-from sim.memory import Metal
+from sim.world import Metal
 from tests.workflows.conftest import Opening
 from tests.workflows.yard import Yard
 from workflows.policies import TOURS_PER_RUN

@@ -4,7 +4,8 @@ from domain.cluster import Phase
 from domain.errors import Failed, Unavailable
 from domain.machine import SlotPhase
 from domain.operation import Stage, StepKey, StepState
-from sim.memory import MemoryWorld
+from domain.quarantine import FailedMachine
+from sim.world import MemoryWorld
 from tests.workflows.conftest import Opening
 from tests.workflows.yard import Trouble
 
@@ -83,3 +84,31 @@ async def test_no_free_machine_is_waited_for(opened: Opening) -> None:
                 break
         await place.finish(asked.id)
         assert (await place.clusters.get("blue")).phase is Phase.RUNNING
+
+
+async def test_a_machine_that_failed_twice_is_not_taken_again(opened: Opening) -> None:
+    async with opened(world=MemoryWorld.of(8, sour=1)) as place:
+        for _ in range(3):
+            assert (await place.create()).stage is Stage.SUCCEEDED
+            await place.delete()
+        tried = [system_id for _, system_id in place.world.taken]
+        assert tried.count("m000") == 2
+        [machine] = await place.quarantine.all()
+        assert (machine.system_id, machine.cluster) == ("m000", "blue")
+        assert "Failed deployment" in machine.why
+        await place.quarantine.lift("m000")
+        await place.create()
+        tried = [system_id for _, system_id in place.world.taken]
+        assert tried.count("m000") == 3
+
+
+async def test_a_machine_that_did_not_deploy_is_marked_as_broken_if_wanted(
+    opened: Opening,
+) -> None:
+    world = MemoryWorld.of(8, sour=1)
+    async with opened(world=world, failed_machine=FailedMachine.MARK_BROKEN) as place:
+        assert (await place.create()).stage is Stage.SUCCEEDED
+        assert "Failed deployment" in world.machines[0].broken
+        assert not world.machines[0].owner
+        await place.delete()
+        assert world.leftovers == []

@@ -8,7 +8,7 @@ import pytest
 
 from domain.cluster import Phase
 from domain.errors import DomainError, Failed
-from domain.machine import SlotPhase
+from domain.machine import Role, SlotPhase
 from domain.operation import Operation, Stage, StepKey
 from domain.outline import keys, outline
 from tests.workflows.conftest import Opening
@@ -33,9 +33,9 @@ async def drop(place: Yard) -> Operation:
 
 MOVES: dict[str, tuple[Asking, int, dict[str, int]]] = {
     "scale up": (partial(scale, count=2), 8, {"w": 2}),
-    "scale down": (partial(scale, count=0), 5, {"w": 0}),
+    "scale down": (partial(scale, count=0), 6, {"w": 0}),
     "add": (add, 8, {"w": 1, "x": 1}),
-    "delete": (drop, 5, {}),
+    "delete": (drop, 6, {}),
 }
 """What is asked for in a cluster with one worker, in how many steps, and what pools are left."""
 
@@ -70,6 +70,9 @@ async def assert_true(place: Yard) -> None:
     [uid] = {slot.cluster_uid for slot in ready}
     assert place.world.nodes[uid] == {slot.name for slot in ready}
     assert not place.world.cordoned
+    workers = [slot for slot in ready if slot.role is Role.WORKER]
+    masters = {slot.name for slot in ready if slot.role is Role.CONTROL_PLANE}
+    assert place.world.tainted == (masters if workers else set())
 
 
 async def sizes(place: Yard) -> dict[str, int]:
@@ -229,3 +232,34 @@ async def test_part_of_a_growth_is_kept_and_the_rest_made_good_by_asking_again(
         assert (await place.clusters.get("blue")).phase is Phase.RUNNING
         assert await sizes(place) == {"w": 3}
         assert await place.ask_scale("w", 3) is None
+
+
+async def test_the_first_pool_relieves_the_control_planes_and_the_last_burdens_them(
+    opened: Opening,
+) -> None:
+    async with opened() as place:
+        await place.create(3, 0)
+        assert not place.world.tainted
+        await place.carry_out(await place.ask_add("x"))
+        await assert_true(place)
+        assert len(place.world.tainted) == 3
+        await place.carry_out(await scale_to_nothing(place, "x"))
+        await assert_true(place)
+        assert not place.world.tainted
+
+
+async def scale_to_nothing(place: Yard, name: str) -> Operation:
+    operation = await place.ask_scale(name, 0)
+    assert operation is not None
+    return operation
+
+
+async def test_pods_of_a_node_that_is_not_to_stay_are_asked_to_leave(opened: Opening) -> None:
+    async with opened() as place:
+        await standing(place)
+        asked = await scale(place, count=2)
+        place.trouble.at, place.trouble.then = 7, partial(place.cancel, asked.id)
+        await place.carry_out(asked)
+        plan = await place.operations.plan(asked.id)
+        assert plan.change is not None
+        assert place.world.evicted == [slot.name for slot in plan.change.adding]

@@ -10,7 +10,7 @@ from domain.errors import DomainError, Failed
 from domain.machine import Slot
 from domain.operation import Stage, StepKey
 from domain.outline import keys, outline
-from sim.memory import MemoryWorld
+from sim.world import MemoryWorld
 from tests.workflows.conftest import Opening
 from tests.workflows.yard import Trouble
 

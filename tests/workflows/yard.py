@@ -9,32 +9,43 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from sqlalchemy import update
 from temporalio import activity
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from activities.endpoints import Endpoints
+from activities.healing import Healing
 from activities.kubeadm import Kubeadm
 from activities.kubernetes import Kubernetes
 from activities.logbook import Logbook
 from activities.machines import Machines
 from activities.progress import Progress
+from activities.quarantine import Quarantine
 from activities.sweeping import Sweeping
 from activities.tending import Tending
 from activities.watching import Rhythm, Watching
 from domain.cluster import Cluster, ClusterOrder, Limits, Phase, PoolOrder
 from domain.errors import DomainError, NotFound
 from domain.health import Tolerance
+from domain.machine import SlotPhase
 from domain.operation import Ask, Operation, OperationId, StepKey
 from domain.pools import PoolSize
+from domain.quarantine import FailedMachine
+from domain.quarantine import Terms as QuarantineTerms
 from domain.releases import CATALOGUE as RELEASES
-from sim.memory import MemoryApi, MemoryEndpoints, MemoryMachines, MemoryNodes, MemoryWorld
+from domain.repairs import Prudence
+from sim.memory import MemoryApi, MemoryEndpoints, MemoryMachines, MemoryNodes
+from sim.world import MemoryWorld
+from store import quarantine
 from store.clusters import Building, Clusters, Deleted
 from store.engine import Database
 from store.journal import Journal
 from store.marks import Marks
 from store.operations import Operations
 from store.pools import Pools, Terms
+from store.repairs import Repairs
+from store.rows import SlotRow, now
 from store.secrets import Secrets
 from store.stocks import Stocks
 from store.tail import Tail
@@ -51,6 +62,9 @@ RHYTHM = Rhythm(look_seconds=0.05, inspect_seconds=0.2)
 TOLERANCE = Tolerance(silent_seconds=0.3)
 
 Hook = Callable[[], Awaitable[None]]
+
+EAGER = Prudence(patience_seconds=0, ready_seconds=0.5)
+"""Repairs that wait for nothing, as nobody does in a test."""
 
 TERMS = Terms(limits=Limits(), building=Building(domain="yard.test"))
 
@@ -109,6 +123,8 @@ class Yard:
     pools: Pools
     upgrades: Upgrades
     watches: Watches
+    repairs: Repairs
+    quarantine: quarantine.Quarantine
 
     async def create(
         self, control_planes: int = 1, workers: int = 1, *, version: str = ""
@@ -162,6 +178,9 @@ class Yard:
         ask = Ask(method="upgrade")
         return await self.upgrades.request("blue", version, RELEASES, building, ask)
 
+    async def ask_repair(self, *nodes: str) -> Operation | None:
+        return await self.repairs.request("blue", nodes, Ask(method="repair"))
+
     async def start(self, operation: Operation) -> None:
         await self.client.start_workflow(
             CATALOGUE[operation.kind].run,
@@ -202,6 +221,21 @@ class Yard:
                     return cluster
                 await asyncio.sleep(0.02)
 
+    async def saw(self, name: str, phase: SlotPhase, **seen: str) -> None:
+        """Write down how a slot is, as those do who look at clusters while nothing is done."""
+        async with self.database.session(writes=True) as session:
+            its = update(SlotRow).where(SlotRow.name == name)
+            await session.execute(its.values(phase=phase, changed=now(), **seen))
+
+    async def noticed(self) -> None:
+        """The same for every slot that says it is Ready, or that it is not, and is wrong."""
+        for state in (await self.clusters.nodes("blue")).slots:
+            ready = self.world.is_ready(state.slot.cluster_uid, state.slot.name)
+            if ready and state.phase is SlotPhase.JOINED:
+                await self.saw(state.slot.name, SlotPhase.HEALTHY)
+            elif not ready and state.phase is SlotPhase.HEALTHY:
+                await self.saw(state.slot.name, SlotPhase.JOINED)
+
     async def blue(self) -> Cluster | None:
         try:
             return await self.clusters.get("blue")
@@ -221,14 +255,18 @@ async def yard(
     cached: bool = True,
     rhythm: Rhythm = RHYTHM,
     tolerance: Tolerance = TOLERANCE,
+    prudence: Prudence = EAGER,
+    failed_machine: FailedMachine = FailedMachine.RELEASE,
 ) -> AsyncIterator[Yard]:
     """A yard with its workers running. Uncached, every workflow task replays from the start."""
     world, trouble = world or MemoryWorld.of(12), trouble or Trouble()
     clusters, operations = Clusters(database, vault), Operations(database)
     journal = Journal(database, Tail(database))
     watches = Watches(database)
+    repairs = Repairs(database, prudence)
+    shunning = quarantine.Quarantine(database, QuarantineTerms())
     hands = [
-        Machines(MemoryMachines(world)),
+        Machines(MemoryMachines(world), failed_machine),
         Endpoints(MemoryEndpoints(world)),
         Kubeadm(MemoryNodes(world)),
         Kubernetes(MemoryApi(world)),
@@ -245,6 +283,8 @@ async def yard(
         Progress(operations, clusters, journal),
         Sweeping(operations, clusters, Stocks(database), watches),
         Tending(watches, tolerance),
+        Quarantine(shunning),
+        Healing(repairs),
     ]
     serving = Serving(prefix=prefix, cached_workflows=1000 if cached else 0)
     interceptors = [Logbook(Marks(database)), trouble]
@@ -263,6 +303,8 @@ async def yard(
             Pools(database),
             Upgrades(database),
             watches,
+            repairs,
+            shunning,
         )
     finally:
         await asyncio.gather(*(worker.shutdown() for worker in workers))

@@ -20,6 +20,7 @@ TABLES = (
     "idempotency",
     "steps",
     "journal",
+    "machine_failures",
     "secrets",
     "stock",
 )
@@ -29,6 +30,7 @@ def upgrade() -> None:
     _clusters()
     _operations()
     _steps_and_journal()
+    _machine_failures()
     _secrets_and_stock()
 
 
@@ -51,6 +53,8 @@ def _clusters() -> None:
         sa.Column("endpoint", sa.Text(), nullable=False),
         sa.Column("published", sa.Boolean(), nullable=False),
         sa.Column("operation", sa.String(36), nullable=False),
+        sa.Column("policy", sa.String(32), nullable=False),
+        sa.Column("proposal", sa.Text(), nullable=False),
         sa.Column("created", sa.DateTime(timezone=True), nullable=False),
         sa.Column("changed", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("uid", name=op.f("pk_clusters")),
@@ -89,6 +93,8 @@ def _clusters() -> None:
         sa.Column("node", sa.Text(), nullable=False),
         sa.Column("machine", sa.Text(), nullable=False),
         sa.Column("changed", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("mends", sa.Integer(), nullable=False),
+        sa.Column("mended", sa.DateTime(timezone=True), nullable=True),
         sa.PrimaryKeyConstraint("cluster", "name", name=op.f("pk_slots")),
     )
     op.create_table(
@@ -182,6 +188,24 @@ def _steps_and_journal() -> None:
         sa.Column("last", sa.Boolean(), nullable=False),
         sa.PrimaryKeyConstraint("operation", "number", name=op.f("pk_journal")),
     )
+
+
+def _machine_failures() -> None:
+    op.create_table(
+        "machine_failures",
+        sa.Column("system_id", sa.String(63), nullable=False),
+        sa.Column("operation", sa.String(36), nullable=False),
+        sa.Column("slot", sa.String(63), nullable=False),
+        sa.Column("turn", sa.Integer(), nullable=False),
+        sa.Column("hostname", sa.Text(), nullable=False),
+        sa.Column("cluster", sa.String(63), nullable=False),
+        sa.Column("why", sa.Text(), nullable=False),
+        sa.Column("time", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint(
+            "system_id", "operation", "slot", "turn", name=op.f("pk_machine_failures")
+        ),
+    )
+    op.create_index("ix_machine_failures_time", "machine_failures", ["time"])
 
 
 def _secrets_and_stock() -> None:

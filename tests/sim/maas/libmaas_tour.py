@@ -60,8 +60,18 @@ async def tour(url: str, api_key: str) -> dict[str, Any]:
         "zones": sorted(zone.name for zone in await client.zones.list()),
         "system_id": machine.system_id,
     }
+    await machine.power_off(comment="it hangs", wait=True, wait_interval=0)
+    seen["power off"] = machine.power_state.value
+    await machine.power_on(wait=True, wait_interval=0)
+    seen["power on"] = machine.power_state.value
     await machine.release(comment="the tour is over", wait=True, wait_interval=0)
     seen["released"] = machine.status.name
+
+    other = await client.machines.allocate(agent_name="tour")
+    await other.mark_broken(comment="it does not deploy")
+    seen["broken"] = [other.status.name, other.status_message, other.owner]
+    await other.mark_fixed()
+    seen["fixed"] = other.status.name
     return seen
 
 

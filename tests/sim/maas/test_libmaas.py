@@ -46,6 +46,16 @@ async def test_python_libmaas_can_take_a_tour() -> None:
         "created": True,
         "zones": ["default", "rack-a"],
         "system_id": system_id,
+        "power off": "off",
+        "power on": "on",
         "released": "READY",
+        "broken": ["BROKEN", "it does not deploy", None],
+        "fixed": "READY",
     }
-    assert region.hosts.done == [("boot", system_id), ("wipe", system_id)]
+    assert region.hosts.done == [
+        ("boot", system_id),
+        ("power off", system_id),
+        ("power on", system_id),
+        ("wipe", system_id),
+        ("wipe", STOCK[0].system_id),
+    ]

@@ -41,6 +41,17 @@ async def test_a_release_takes_the_name_at_once_and_the_rest_when_done(
     assert (machine["status_name"], machine["owner"], machine["owner_data"]) == ("Ready", None, {})
 
 
+async def test_a_machine_that_is_off_is_ready_at_once_and_its_system_is_gone(
+    region: Region, call: Caller
+) -> None:
+    await call("POST", f"machines/{SMALL}/?op=deploy")
+    await eventually(lambda: SMALL in region.hosts.installed)
+    await call("POST", f"machines/{SMALL}/?op=power_off")
+    reply = await call("POST", f"machines/{SMALL}/?op=release")
+    assert reply.json()["status_name"] == "Ready"
+    await eventually(lambda: SMALL not in region.hosts.installed)
+
+
 async def test_a_release_ends_a_running_deployment(
     slow_region: Region, slow: Caller, clock: HandClock
 ) -> None:

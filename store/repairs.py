@@ -1,0 +1,180 @@
+"""Repairs asked for, proposed and begun by themselves, and each cluster's policy about them."""
+
+from collections.abc import Collection, Sequence
+from uuid import uuid4
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.cluster import ClusterPlan, Phase, advance
+from domain.errors import Conflict, NotFound
+from domain.machine import Role
+from domain.operation import Ask, Kind, Operation, OperationId
+from domain.repairs import (
+    Choice,
+    Patient,
+    Policy,
+    Prudence,
+    Remedy,
+    Repair,
+    choose,
+    counted,
+)
+from domain.seen import Readiness
+from domain.why import WORDS
+from store import answers, operations, plans, slots
+from store.clusters import held, living, opened, unknown
+from store.engine import Database, Store, reading, transaction
+from store.rows import ClusterRow, OperationRow, SlotRow, now
+
+MENDABLE = frozenset({Phase.RUNNING, Phase.DEGRADED, Phase.ERROR})
+"""The phases in which nodes may be mended: nothing else is being done."""
+
+OURSELVES = "windlass"
+"""Who asks for a repair that nobody asks for."""
+
+PROPOSAL_LENGTH = 400
+
+
+class Repairs(Store):
+    def __init__(self, database: Database, prudence: Prudence) -> None:
+        super().__init__(database)
+        self._prudence = prudence
+
+    @transaction
+    async def request(
+        self, session: AsyncSession, name: str, nodes: Sequence[str], ask: Ask
+    ) -> Operation | None:
+        """Mend what may be mended now: those nodes, or whatever does not work. None if all of them
+        work. Conflict, with the reasons, if none of those that do not may be mended now."""
+        if earlier := await answers.answered(session, ask):
+            return operations.as_operation(earlier)
+        cluster = await opened(session, ask.tenant, name, MENDABLE)
+        latest = await operations.locked(session, cluster.operation)
+        rows = await slots.slots_of(session, cluster.uid)
+        _refuse_strangers(name, nodes, rows)
+        patients = [as_patient(row) for row in rows]
+        choice = choose(patients, self._prudence, now(), named=nodes)
+        if choice.mending:
+            return await self._record(session, cluster, latest, rows, choice, ask)
+        if choice.left_alone:
+            raise Conflict(
+                f"nothing of cluster {name} can be mended now: {'; '.join(choice.left_alone)}",
+                subject=name,
+                reason="NOTHING_MENDABLE",
+                do=f"windlass cluster why {name} shows what is wrong",
+            )
+        return None
+
+    @transaction
+    async def consider(self, session: AsyncSession, uid: str) -> Operation | None:
+        """Do what the cluster's policy says about nodes that do not work: say what a repair would
+        do, or begin one, which is the answer. While anything else is being done it is left."""
+        found = await session.get(ClusterRow, uid)
+        if found is None or found.phase == Phase.GONE:
+            return None
+        latest = await operations.locked(session, found.operation)
+        await session.refresh(found, with_for_update=True)
+        if found.operation != latest.id or latest.ended is None or found.phase not in MENDABLE:
+            return None
+        if found.policy == Policy.OFF:
+            found.proposal = ""
+            return None
+        rows = await slots.slots_of(session, uid)
+        unasked = found.policy == Policy.AUTOMATIC
+        patients = [as_patient(row) for row in rows]
+        choice = choose(patients, self._prudence, now(), unasked=unasked)
+        if choice.mending and unasked:
+            method = "windlass.v1.Health/Repair"
+            ask = Ask(tenant=found.tenant, caller=OURSELVES, method=method)
+            return await self._record(session, found, latest, rows, choice, ask)
+        if (proposal := _proposed(found.name, choice)) != found.proposal:
+            found.proposal = proposal
+        return None
+
+    @reading
+    async def policy(self, session: AsyncSession, tenant: str, name: str) -> Policy:
+        """What is done about the cluster's nodes while nobody asks."""
+        cluster = await living(session, tenant, name)
+        if cluster is None:
+            raise unknown(name)
+        return Policy(cluster.policy)
+
+    @transaction
+    async def set_policy(
+        self, session: AsyncSession, tenant: str, name: str, policy: Policy
+    ) -> Policy:
+        """From the next look on this is done. What is proposed by now is not any more."""
+        cluster, _ = await held(session, tenant, name)
+        if cluster.policy != policy:
+            cluster.policy, cluster.proposal = policy, ""
+        return policy
+
+    async def _record(
+        self,
+        session: AsyncSession,
+        cluster: ClusterRow,
+        latest: OperationRow,
+        rows: Sequence[SlotRow],
+        choice: Choice,
+        ask: Ask,
+    ) -> Operation:
+        mending = {each.named for each in choice.mending}
+        for row in rows:
+            if row.name in mending:
+                row.mends, row.mended = counted(as_patient(row), self._prudence, now()), now()
+        operation = OperationId(str(uuid4()))
+        cluster.phase = advance(cluster.name, Phase(cluster.phase), Phase.RECONCILING)
+        cluster.message = f"repair: accepted (op {operation})"
+        cluster.proposal = ""
+        cluster.operation = operation
+        cluster.changed = now()
+        plan = self._plan(latest, rows, choice)
+        plans.refuse_what_is_too_large(plan)
+        subject = f"cluster/{cluster.name}"
+        kind = Kind.REPAIR_CLUSTER
+        recorded = operations.record(session, operation, kind, subject, plan, ask)
+        return operations.as_operation(recorded)
+
+    def _plan(self, latest: OperationRow, rows: Sequence[SlotRow], choice: Choice) -> ClusterPlan:
+        standing = [slots.slot_state(row) for row in rows]
+        found = [state.slot for state in standing]
+        doubted = {each.named for each in choice.mending if each.remedy is Remedy.REVIVE}
+        repair = Repair(
+            through=tuple(each for each in slots.working(standing) if each.named not in doubted),
+            mending=choice.mending,
+            ready_seconds=self._prudence.ready_seconds,
+        )
+        return ClusterPlan.model_validate_json(latest.plan).model_copy(
+            update={
+                "control_plane": tuple(s for s in found if s.role is Role.CONTROL_PLANE),
+                "workers": tuple(s for s in found if s.role is Role.WORKER),
+                "change": None,
+                "repair": repair,
+            }
+        )
+
+
+def as_patient(row: SlotRow) -> Patient:
+    state = slots.slot_state(row)
+    since = state.node.since if state.node and state.node.readiness is not Readiness.READY else None
+    return Patient(state=state, since=since or row.changed, mends=row.mends, mended=row.mended)
+
+
+def _proposed(name: str, choice: Choice) -> str:
+    """What a repair would do, with the command; or why it would not do anything."""
+    if choice.mending:
+        wanted = "; ".join(f"{each.named}: {WORDS[each.remedy]}" for each in choice.mending)
+        return f"proposed: windlass cluster repair {name} ({wanted})"[:PROPOSAL_LENGTH]
+    return "; ".join(choice.left_alone)[:PROPOSAL_LENGTH]
+
+
+def _refuse_strangers(name: str, nodes: Collection[str], rows: Sequence[SlotRow]) -> None:
+    there = {row.name for row in rows}
+    for node in nodes:
+        if node not in there:
+            raise NotFound(
+                f"cluster {name} has no node {node}",
+                subject=node,
+                reason="NODE_NOT_FOUND",
+                do=f"windlass cluster nodes {name} shows the nodes it has",
+            )

@@ -1,0 +1,192 @@
+"""What may be mended: laws that hold whatever is broken, and what people are told."""
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.machine import Role, Slot, SlotPhase, SlotState
+from domain.releases import Release
+from domain.repairs import (
+    ANSWERING,
+    REMEDIES,
+    Choice,
+    Patient,
+    Prudence,
+    Remedy,
+    again_from,
+    choose,
+    counted,
+)
+
+NOW = datetime(2027, 1, 1, tzinfo=UTC)
+LONG_AGO = NOW - timedelta(days=3)
+PRUDENCE = Prudence()
+
+
+def patient(
+    name: str,
+    phase: SlotPhase = SlotPhase.HEALTHY,
+    role: Role = Role.WORKER,
+    since: datetime = LONG_AGO,
+    mends: int = 0,
+    mended: datetime | None = None,
+) -> Patient:
+    slot = Slot(
+        cluster_uid="uid",
+        cluster="hello",
+        name=name,
+        role=role,
+        pool="w" if role is Role.WORKER else "control-plane",
+        release=Release(version="1.32.1", series="jammy"),
+        public_key="ssh-ed25519 AAAA",
+    )
+    state = SlotState(slot=slot, phase=phase, system_id=f"m-{name}")
+    return Patient(state=state, since=since, mends=mends, mended=mended)
+
+
+def cluster(masters: list[SlotPhase], workers: list[SlotPhase]) -> list[Patient]:
+    return [
+        *(patient(f"c{n}", phase, Role.CONTROL_PLANE) for n, phase in enumerate(masters)),
+        *(patient(f"w{n}", phase) for n, phase in enumerate(workers)),
+    ]
+
+
+phases = st.sampled_from(SlotPhase)
+clusters = st.builds(
+    cluster,
+    st.lists(phases, min_size=1, max_size=5),
+    st.lists(phases, max_size=8),
+)
+
+
+def chosen(choice: Choice) -> dict[str, Remedy]:
+    return {each.named: each.remedy for each in choice.mending}
+
+
+def test_every_phase_has_a_remedy_or_needs_none() -> None:
+    assert REMEDIES.keys() == set(SlotPhase)
+    assert [phase for phase, remedy in REMEDIES.items() if remedy is None] == [SlotPhase.HEALTHY]
+
+
+@given(clusters)
+def test_whatever_is_ill_is_mended_or_told_of_and_nothing_else_is(patients: list[Patient]) -> None:
+    choice = choose(patients, PRUDENCE, NOW)
+    mended, told = chosen(choice), [text.partition(" ")[0] for text in choice.left_alone]
+    ill = [each.name for each in patients if each.remedy]
+    assert sorted([*mended, *told]) == sorted(ill)
+    for each in patients:
+        assert mended.get(each.name, each.remedy) is each.remedy
+
+
+@given(clusters)
+def test_etcd_never_loses_the_majority_of_those_that_answer(patients: list[Patient]) -> None:
+    masters = [each for each in patients if each.state.slot.role is Role.CONTROL_PLANE]
+    answering = sum(each.state.phase in ANSWERING for each in masters)
+    sick = [each.name for each in masters if each.remedy is Remedy.REVIVE]
+    members = answering + len(sick)
+    mending = [each for each in choose(patients, PRUDENCE, NOW).mending if each.named in sick]
+    for each in mending:
+        if each.replaceable:
+            assert 2 * answering > members
+        else:
+            assert (members, answering) == (1, 0)
+
+
+@given(clusters)
+def test_nobody_joins_a_control_plane_that_does_not_answer(patients: list[Patient]) -> None:
+    masters = [each for each in patients if each.state.slot.role is Role.CONTROL_PLANE]
+    choice = choose(patients, PRUDENCE, NOW)
+    if not any(each.state.phase in ANSWERING for each in masters):
+        leading = {each.name for each in masters}
+        assert chosen(choice).keys() <= leading
+        assert set(chosen(choice).values()) <= {Remedy.REVIVE}
+
+
+@given(clusters)
+def test_a_member_that_is_silent_is_mended_before_another_may_join(
+    patients: list[Patient],
+) -> None:
+    sick = {
+        each.name
+        for each in patients
+        if each.remedy is Remedy.REVIVE and each.state.slot.role is Role.CONTROL_PLANE
+    }
+    choice = choose(patients, PRUDENCE, NOW)
+    order = [each for each in choice.mending if each.machine.slot.role is Role.CONTROL_PLANE]
+    for index, each in enumerate(order):
+        if each.remedy is Remedy.FILL:
+            assert sick <= {before.named for before in order[:index]}
+
+
+@given(clusters, st.floats(0, 1))
+def test_when_too_many_fail_at_once_no_machine_is_restarted(
+    patients: list[Patient], share: float
+) -> None:
+    prudence = Prudence(most_unhealthy=share)
+    sick = [each for each in patients if each.remedy is Remedy.REVIVE]
+    masters = [each for each in patients if each.state.slot.role is Role.CONTROL_PLANE]
+    if not any(each.state.phase in ANSWERING for each in masters):
+        return  # nothing is known of the workers then
+    revived = Remedy.REVIVE in chosen(choose(patients, prudence, NOW)).values()
+    if len(sick) > max(1, share * len(patients)):
+        assert not revived
+
+
+@given(clusters)
+def test_a_node_that_fell_ill_just_now_may_come_back_by_itself(patients: list[Patient]) -> None:
+    fresh = [each.model_copy(update={"since": NOW}) for each in patients]
+    assert Remedy.REVIVE not in chosen(choose(fresh, PRUDENCE, NOW)).values()
+    for each in fresh:
+        of_one = chosen(choose(fresh, PRUDENCE, NOW, named=[each.name]))
+        assert of_one.keys() <= {each.name}
+
+
+@given(st.integers(1, 60), st.integers(0, 10**6))
+def test_who_was_mended_of_late_is_left_alone_longer_each_time(mends: int, passed: int) -> None:
+    mended = NOW - timedelta(seconds=passed)
+    again = again_from(mends, mended, PRUDENCE)
+    assert again_from(mends - 1, mended, PRUDENCE) <= again
+    assert timedelta(hours=1) <= again - mended <= timedelta(days=1)
+    ill = [
+        patient("c", role=Role.CONTROL_PLANE),
+        patient("w", SlotPhase.JOINED, mends=mends, mended=mended),
+    ]
+    assert bool(choose(ill, PRUDENCE, NOW, unasked=True).mending) is (again <= NOW)
+    assert choose(ill, PRUDENCE, NOW).mending, "whoever asks is not held up"
+    assert counted(ill[1], PRUDENCE, NOW) in (1, mends + 1)
+
+
+def test_a_node_that_worked_for_long_begins_anew() -> None:
+    assert counted(patient("w"), PRUDENCE, NOW) == 1
+    assert counted(patient("w", mends=4, mended=NOW - timedelta(days=3)), PRUDENCE, NOW) == 1
+    assert counted(patient("w", mends=4, mended=NOW - timedelta(hours=3)), PRUDENCE, NOW) == 5
+
+
+def test_a_node_that_is_named_is_doubted_and_no_other() -> None:
+    patients = cluster([SlotPhase.HEALTHY] * 3, [SlotPhase.HEALTHY] * 2)
+    assert choose(patients, PRUDENCE, NOW).mending == ()
+    assert chosen(choose(patients, PRUDENCE, NOW, named=["c1", "w0"])) == {
+        "c1": Remedy.REVIVE,
+        "w0": Remedy.REVIVE,
+    }
+    assert choose(patients, PRUDENCE, NOW, named=["c0", "c1"]).mending == ()
+
+
+def test_people_are_told_why_nothing_is_done() -> None:
+    well, sick = SlotPhase.HEALTHY, SlotPhase.JOINED
+    no_majority = choose(cluster([well, sick, sick], [well] * 5), PRUDENCE, NOW)
+    assert no_majority.mending == ()
+    assert "1 of 3 control planes answer" in no_majority.left_alone[0]
+    crowd = choose(cluster([well], [sick] * 4), PRUDENCE, NOW)
+    assert "one of 4 nodes of 5 that are not Ready, and at most 2" in crowd.left_alone[0]
+    soon = [*cluster([well], []), patient("w", sick, since=NOW - timedelta(seconds=40))]
+    assert (
+        "is not Ready since 23:59:20 UTC, and may come back by itself"
+        in choose(soon, PRUDENCE, NOW).left_alone[0]
+    )
+    alone = choose(cluster([sick], [sick]), PRUDENCE, NOW)
+    assert [(each.named, each.replaceable) for each in alone.mending] == [("c0", False)]
+    assert alone.left_alone == ("w0 waits for a control plane that works",)
+    headless = choose(cluster([SlotPhase.RELEASED], [SlotPhase.RELEASED]), PRUDENCE, NOW)
+    assert all("waits for a control plane" in text for text in headless.left_alone)
