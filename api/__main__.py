@@ -19,6 +19,7 @@ from api.kaas.routes import ROUTES
 from api.launch import Launch, client
 from api.meters import Meters
 from api.ops import clusters as views
+from api.ops.health import Health
 from api.ops.longrunning import LongRunning
 from api.ops.operations import Operations
 from api.ops.outlook import Outlook
@@ -28,8 +29,10 @@ from api.sweep import Sweep
 from api.web import Check, Web
 from domain.cluster import Limits
 from domain.errors import DomainError, Unavailable
+from domain.quarantine import Terms
+from domain.repairs import Prudence
 from protos.gen.kaas import api_pb2 as kaas_pb2
-from protos.gen.ops import clusters_pb2
+from protos.gen.ops import clusters_pb2, health_pb2
 from protos.gen.ops import operations_pb2 as ops_pb2
 from settings import Settings, catalogue, read, start_log
 from store import operations as store
@@ -39,6 +42,9 @@ from store.engine import Database
 from store.following import Following
 from store.journal import Journal
 from store.pools import Pools
+from store.quarantine import Quarantine
+from store.reasons import Reasons
+from store.repairs import Repairs
 from store.sealing import Seal
 from store.secrets import Secrets
 from store.tail import Tail
@@ -149,6 +155,7 @@ class Api:
         return [
             Service(ops_pb2.DESCRIPTOR.services_by_name["Operations"], own),
             Service(longrunning_pb2.DESCRIPTOR.services_by_name["Operations"], common),
+            Service(health_pb2.DESCRIPTOR.services_by_name["Health"], self._health()),
         ]
 
     def _views(self) -> Service:
@@ -156,6 +163,18 @@ class Api:
         following = Following(clusters, Watches(self._database))
         described = clusters_pb2.DESCRIPTOR.services_by_name["Clusters"]
         return Service(described, views.Clusters(following))
+
+    def _health(self) -> Health:
+        kaas = self._settings.kaas
+        prudence = Prudence(**kaas.repair.model_dump())
+        terms = Terms(**kaas.quarantine.model_dump())
+        return Health(
+            Repairs(self._database, prudence),
+            Reasons(self._database, terms),
+            Quarantine(self._database, terms),
+            self._launch,
+            prudence,
+        )
 
     def _checks(self) -> list[Check]:
         return [

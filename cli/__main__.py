@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from cli import cluster, config, operation, pool, upgrade
+from cli import cluster, config, health, operation, pool, upgrade
 from cli.calling import Call, Terms, command, complain, everywhere, show_help
 from cli.complaints import Code, Complaint
 from cli.printing import Page
@@ -23,6 +23,7 @@ upgrade.belongs_to(cluster.app)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(pool.app, name="pool")
 app.add_typer(operation.app, name="op")
+app.add_typer(health.machine, name="machine")
 
 
 @app.callback(invoke_without_command=True)

@@ -158,6 +158,7 @@ def opened(address: str) -> "grpc.aio.Channel":
     methods = [
         {"name": [{"service": "cnct.kaas.api.Cluster"}], "retryPolicy": retry},
         {"name": [{"service": "google.longrunning.Operations"}], "retryPolicy": retry},
+        {"name": [{"service": "windlass.v1.Health"}], "retryPolicy": retry},
         *(
             {"name": [{"service": "windlass.v1.Operations", "method": name}], "retryPolicy": retry}
             for name in ("List", "Get")  # a watch that breaks is taken up where it broke

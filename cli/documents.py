@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from google.protobuf.timestamp_pb2 import Timestamp
 
     from protos.gen.kaas import api_pb2
-    from protos.gen.ops import clusters_pb2, operations_pb2
+    from protos.gen.ops import clusters_pb2, health_pb2, operations_pb2
 
 
 def cluster(item: "api_pb2.ClusterItem") -> Document:
@@ -80,6 +80,42 @@ def node_view(node: "clusters_pb2.NodeView") -> Document:
     }
 
 
+def why(it: "health_pb2.WhyResponse") -> Document:
+    """A reading: causes in the order in which they are told, and what to do now."""
+    return {
+        "name": it.cluster,
+        "phase": it.phase,
+        "causes": [
+            {
+                "about": each.about,
+                "says": each.says,
+                "since": _time(each.since) if each.HasField("since") else None,
+                "depth": each.depth,
+            }
+            for each in it.causes
+        ],
+        "advice": [{"command": each.command, "because": each.because} for each in it.advice],
+    }
+
+
+def health_policy(it: "health_pb2.HealthPolicy") -> Document:
+    from protos.gen.ops.health_pb2 import Policy
+
+    return {"name": it.cluster, "policy": Policy.Name(it.policy)}
+
+
+def quarantined(it: "health_pb2.QuarantinedMachine") -> Document:
+    return {
+        "machine_id": it.system_id,
+        "hostname": it.hostname,
+        "failures": it.failures,
+        "last": _time(it.last) if it.HasField("last") else None,
+        "until": _time(it.until) if it.HasField("until") else None,
+        "why": it.why,
+        "cluster": it.cluster,
+    }
+
+
 def operation(it: "operations_pb2.Operation", *, steps: bool = True) -> Document:
     """An operation. Lists leave the steps out, as the server does."""
     from protos.gen.ops.operations_pb2 import Stage
@@ -144,3 +180,10 @@ def event(it: "operations_pb2.OperationEvent") -> Document:
 
 def _time(stamp: "Timestamp") -> str:
     return stamp.ToJsonString()
+
+
+def on_the_wall(time: str | None) -> str:
+    """A time of a document as a clock on the wall shows it."""
+    from datetime import datetime
+
+    return f"{datetime.fromisoformat(time).astimezone():%Y-%m-%d %H:%M:%S}" if time else ""

@@ -24,8 +24,8 @@ COLUMNS = (
     Column("SUBJECT", lambda it: it["subject"]),
     Column("STAGE", lambda it: it["stage"]),
     Column("DONE", lambda it: f"{it['percent']} %"),
-    Column("CREATED", lambda it: _local(it["created"])),
-    Column("ENDED", lambda it: _local(it["ended"])),
+    Column("CREATED", lambda it: documents.on_the_wall(it["created"])),
+    Column("ENDED", lambda it: documents.on_the_wall(it["ended"])),
     Column("REQUESTER", lambda it: it["requester"], wide=True),
     Column("REQUEST", lambda it: it["request_id"], wide=True),
     Column("NOTE", lambda it: _note(it)),
@@ -183,13 +183,6 @@ def identified(operation: str) -> str:
     if not identity:
         raise Complaint("the operation's id is empty", Code.USAGE, do="windlass op list shows them")
     return identity
-
-
-def _local(time: str | None) -> str:
-    """A time of a document as a clock on the wall shows it."""
-    from datetime import datetime
-
-    return f"{datetime.fromisoformat(time).astimezone():%Y-%m-%d %H:%M:%S}" if time else ""
 
 
 def _note(operation: Document) -> str:

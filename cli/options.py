@@ -61,6 +61,14 @@ class StageName(StrEnum):
     SUPERSEDED = "superseded"
 
 
+class PolicyName(StrEnum):
+    """What may be done about nodes that do not work, as it is typed."""
+
+    OFF = "off"
+    PROPOSE = "propose"
+    AUTOMATIC = "automatic"
+
+
 _DURATION = re.compile(r"(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+)s?)?")
 
 

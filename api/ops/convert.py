@@ -106,9 +106,9 @@ def operation(standing: Standing) -> pb.Operation:
         subject=of.subject,
         stage=states.STAGES[of.stage],
         requester=of.requester,
-        created=_moment(of.created),
-        started=_moment(of.started),
-        ended=_moment(of.ended),
+        created=moment(of.created),
+        started=moment(of.started),
+        ended=moment(of.ended),
         percent=standing.percent,
         eta=_span(standing.eta),
         waiting_on=of.waiting_on,
@@ -123,7 +123,7 @@ def operation(standing: Standing) -> pb.Operation:
 def event(of: Event, standing: Standing) -> pb.OperationEvent:
     return pb.OperationEvent(
         number=of.number,
-        time=_moment(of.time),
+        time=moment(of.time),
         note=of.note,
         step=_step(of.step) if of.step else None,
         operation=operation(standing),
@@ -165,8 +165,8 @@ def _step(step: Step) -> pb.Step:
         verb=step.key.verb,
         subject=step.key.subject,
         state=states.STEP_STATES[step.state],
-        started=_moment(step.started),
-        ended=_moment(step.ended),
+        started=moment(step.started),
+        ended=moment(step.ended),
         attempts=step.attempts,
         note=step.note,
         undo=step.key.undo,
@@ -181,7 +181,7 @@ def _failure(failure: Failure | None) -> pb.Failure | None:
     return pb.Failure(code=code, kind=failure.kind, message=failure.message)
 
 
-def _moment(moment: datetime | None) -> Timestamp | None:
+def moment(moment: datetime | None) -> Timestamp | None:
     if moment is None:
         return None
     stamp = Timestamp()

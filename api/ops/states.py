@@ -2,7 +2,8 @@
 
 from domain.cluster import Phase
 from domain.operation import Stage, StepState
-from protos.gen.ops import clusters_pb2
+from domain.repairs import Policy
+from protos.gen.ops import clusters_pb2, health_pb2
 from protos.gen.ops import operations_pb2 as pb
 
 STAGES: dict[Stage, pb.Stage.ValueType] = {
@@ -30,3 +31,11 @@ PHASES: dict[Phase, clusters_pb2.ClusterPhase.ValueType] = {
     Phase.DEGRADED: clusters_pb2.CLUSTER_DEGRADED,
     Phase.GONE: clusters_pb2.CLUSTER_GONE,
 }
+
+POLICIES: dict[Policy, health_pb2.Policy.ValueType] = {
+    Policy.OFF: health_pb2.OFF,
+    Policy.PROPOSE: health_pb2.PROPOSE,
+    Policy.AUTOMATIC: health_pb2.AUTOMATIC,
+}
+
+POLICY_NAMES = tuple(health_pb2.Policy.Name(number) for number in POLICIES.values())

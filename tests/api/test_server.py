@@ -22,6 +22,7 @@ OWN = {
     "cnct.kaas.api.Cluster",
     "windlass.v1.Clusters",
     "windlass.v1.Operations",
+    "windlass.v1.Health",
     "google.longrunning.Operations",
 }
 COMMON = {

@@ -32,6 +32,8 @@ from protos.gen.kaas import api_pb2 as kaas
 from protos.gen.kaas import api_pb2_grpc as kaas_grpc
 from protos.gen.ops import clusters_pb2 as seen
 from protos.gen.ops import clusters_pb2_grpc as clusters_grpc
+from protos.gen.ops import health_pb2 as care
+from protos.gen.ops import health_pb2_grpc as care_grpc
 from protos.gen.ops import operations_pb2 as ops
 from protos.gen.ops import operations_pb2_grpc as ops_grpc
 
@@ -78,6 +80,9 @@ class Peer:
     """Methods that never answer."""
     asked: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
     next_operation: str = ""
+    reading: care.WhyResponse = field(default_factory=care.WhyResponse)
+    policy: care.Policy.ValueType = care.PROPOSE
+    quarantined: list[care.QuarantinedMachine] = field(default_factory=list)
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
     version: str = "v0.1.0+abc"
     doors: dict[str, tuple[int, str]] = field(
@@ -217,6 +222,39 @@ class Clusters(kaas_grpc.ClusterServicer):
             context.set_trailing_metadata((("windlass-operation", self.peer.next_operation),))
 
 
+class Health(care_grpc.HealthServicer):
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+
+    async def GetPolicy(self, request: Any, context: Any) -> care.HealthPolicy:
+        await self.peer.take("GetPolicy", request, context)
+        return care.HealthPolicy(cluster=request.cluster, policy=self.peer.policy)
+
+    async def SetPolicy(self, request: Any, context: Any) -> care.HealthPolicy:
+        await self.peer.take("SetPolicy", request, context)
+        self.peer.policy = request.policy
+        return care.HealthPolicy(cluster=request.cluster, policy=self.peer.policy)
+
+    async def Repair(self, request: Any, context: Any) -> care.RepairResponse:
+        await self.peer.take("Repair", request, context)
+        if not self.peer.next_operation:
+            return care.RepairResponse()
+        context.set_trailing_metadata((("windlass-operation", self.peer.next_operation),))
+        return care.RepairResponse(operation=f"operations/{self.peer.next_operation}")
+
+    async def Why(self, request: Any, context: Any) -> care.WhyResponse:
+        await self.peer.take("Why", request, context)
+        return self.peer.reading
+
+    async def Quarantined(self, request: Any, context: Any) -> care.QuarantinedResponse:
+        await self.peer.take("Quarantined", request, context)
+        return care.QuarantinedResponse(machines=self.peer.quarantined)
+
+    async def Lift(self, request: Any, context: Any) -> care.LiftResponse:
+        await self.peer.take("Lift", request, context)
+        return care.LiftResponse()
+
+
 class Operations(ops_grpc.OperationsServicer):
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
@@ -290,6 +328,7 @@ async def served(peer: Peer, port: int = 0) -> AsyncIterator[grpc.aio.Server]:
     kaas_grpc.add_ClusterServicer_to_server(Clusters(peer), server)
     ops_grpc.add_OperationsServicer_to_server(Operations(peer), server)
     clusters_grpc.add_ClustersServicer_to_server(Views(peer), server)
+    care_grpc.add_HealthServicer_to_server(Health(peer), server)
     longrunning_grpc.add_OperationsServicer_to_server(LongRunning(peer), server)
     health = health_aio.HealthServicer()
     for service, status in peer.serving.items():

@@ -71,6 +71,8 @@ def test_every_command_there_should_be_is_there() -> None:
         *("cluster create", "cluster get", "cluster list", "cluster delete"),
         *("cluster scale", "cluster nodes", "cluster watch", "cluster kubeconfig"),
         *("cluster upgrade", "cluster upgrades"),
+        *("cluster why", "cluster repair", "cluster policy"),
+        *("machine quarantined", "machine lift"),
         *("pool add", "pool scale", "pool delete"),
         *("op list", "op get", "op watch", "op cancel"),
         *("config show", "config catalogue", "doctor", "version", "up"),

@@ -1,5 +1,6 @@
 """From a folder with nothing in it to a cluster that kubectl talks to, as a newcomer does it."""
 
+import asyncio
 import json
 import signal
 import socket
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.site import Place
+from tests.sim.region import Caller
 
 KUBECTL = str(Path(sys.executable).with_name("kubectl"))
 
@@ -16,6 +18,19 @@ KUBECTL = str(Path(sys.executable).with_name("kubectl"))
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
+
+
+async def switched_off(place: Place, node: str) -> None:
+    """Somebody pulls the plug of a node's machine."""
+    key = (place.folder / ".windlass" / "maas.key").read_text().strip()
+    caller = Caller(place.env["WINDLASS_MAAS__URL"], key)
+    try:
+        for machine in (await caller("GET", "machines/")).json():
+            if machine["workload_annotations"].get("kaas-machine") == node:
+                reply = await caller("POST", f"machines/{machine['system_id']}/?op=power_off")
+                reply.raise_for_status()
+    finally:
+        await caller.http.aclose()
 
 
 @pytest.mark.timeout(150)
@@ -46,6 +61,15 @@ def test_one_command_brings_up_a_cluster_that_kubectl_can_use(place: Place) -> N
         nodes = place.other(KUBECTL, "get", "nodes")
         assert nodes.stdout.count(" Ready ") == 3
         assert "more-" not in nodes.stdout
+
+        worker = next(line.split() for line in nodes.stdout.splitlines() if " worker " in line)
+        asyncio.run(switched_off(place, worker[0]))
+        mended = place.run("cluster", "repair", "hello", "--node", worker[0], "--wait")
+        assert mended.returncode == 0, mended.stderr
+        assert "1 nodes mended" in mended.stdout
+        nodes = place.other(KUBECTL, "get", "nodes")
+        assert nodes.stdout.count(" Ready ") == 3
+        assert "nothing needs to be done" in place.run("cluster", "why", "hello").stdout
 
         second = place.run("up")
         assert second.returncode == 1

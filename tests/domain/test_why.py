@@ -1,0 +1,178 @@
+"""What whoever is woken gets to read."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from domain.cluster import Cluster, Phase
+from domain.errors import Failure
+from domain.machine import Role, SlotPhase
+from domain.operation import Kind, Operation, OperationId, Stage, Step, StepKey, StepState
+from domain.quarantine import Quarantined
+from domain.repairs import Patient, Policy, Prudence, Remedy
+from domain.seen import MachineSeen, NodeSeen, Readiness
+from domain.why import PHASES, SLOTS, WORDS, Facts, Reading, explain
+from tests.domain.test_repairs import LONG_AGO, NOW, patient
+
+MASTER = patient("control-plane-a", role=Role.CONTROL_PLANE)
+
+
+def facts(
+    *workers: Patient,
+    phase: Phase = Phase.DEGRADED,
+    masters: tuple[Patient, ...] = (MASTER,),
+    wanted: int | None = None,
+    policy: Policy = Policy.PROPOSE,
+    failure: Failure | None = None,
+    waiting_on: str = "",
+    is_over: bool = True,
+    stumbles: tuple[Step, ...] = (),
+    quarantined: tuple[Quarantined, ...] = (),
+) -> Facts:
+    operation = Operation(
+        id=OperationId("op-1"),
+        kind=Kind.SCALE_NODE_POOL,
+        subject="cluster/hello",
+        stage=Stage.FAILED if failure else Stage.SUCCEEDED if is_over else Stage.RUNNING,
+        requester="ann",
+        created=LONG_AGO,
+        ended=LONG_AGO if is_over else None,
+        failure=failure,
+        waiting_on=waiting_on,
+    )
+    return Facts(
+        cluster=Cluster(
+            uid="uid",
+            name="hello",
+            phase=phase,
+            message="scale: w has 1 places",
+            version="1.32.1",
+            endpoint="hello.test",
+        ),
+        policy=policy,
+        wanted={"control-plane": len(masters), "w": len(workers) if wanted is None else wanted},
+        patients=(*masters, *workers),
+        operation=operation,
+        stumbles=stumbles,
+        quarantined=quarantined,
+    )
+
+
+def read(found: Facts) -> Reading:
+    return explain(found, Prudence(), NOW)
+
+
+def commands(found: Facts) -> list[str]:
+    return [each.command for each in read(found).advice]
+
+
+def test_there_is_a_word_for_everything() -> None:
+    assert PHASES.keys() == set(Phase)
+    assert SLOTS.keys() == set(SlotPhase)
+    assert WORDS.keys() == set(Remedy)
+
+
+def test_where_all_is_well_there_is_one_line_and_nothing_to_do() -> None:
+    reading = read(facts(patient("w-a"), phase=Phase.RUNNING))
+    assert len(reading.causes) == 1
+    assert "runs" in reading.causes[0].says
+    assert reading.advice == ()
+
+
+def test_the_chain_leads_from_the_cluster_to_the_machine() -> None:
+    sick = patient("w-a", SlotPhase.LOST, mends=1)
+    node = NodeSeen(name="w-a", readiness=Readiness.UNKNOWN, reason="NodeStatusUnknown")
+    machine = MachineSeen(slot="w-a", system_id="m-w-a", status="Deployed", power="off")
+    seen = sick.state.model_copy(
+        update={"node": node, "machine": machine, "hostname": "fox", "status": "Deployed"}
+    )
+    reading = read(facts(sick.model_copy(update={"state": seen}), patient("w-b")))
+    about = [(each.about, each.depth) for each in reading.causes]
+    assert about[:4] == [
+        ("cluster/hello", 0),
+        ("pool/w", 1),
+        ("node/w-a", 2),
+        ("machine/m-w-a", 3),
+    ]
+    says = [each.says for each in reading.causes]
+    assert says[1] == "1 of 2 nodes of w are Ready"
+    assert "is lost: nobody hears of it: NodeStatusUnknown; it was to be mended 1 times" in says[2]
+    assert says[3] == "m-w-a (fox) is Deployed in MAAS, its power off"
+    [advice] = reading.advice
+    assert advice.command == "windlass cluster repair hello"
+    assert advice.because == "w-a: restart its machine, else replace it"
+
+
+@pytest.mark.parametrize(
+    ("machine", "says"),
+    [
+        (MachineSeen(slot="w-a", system_id="m-w-a", ours=False), "is gone from MAAS"),
+        (
+            MachineSeen(slot="w-a", system_id="m-w-a", status="Ready", ours=False),
+            "was taken from us in MAAS, where it is Ready",
+        ),
+        (None, "is not heard of in MAAS"),
+    ],
+)
+def test_what_became_of_a_machine_is_told(machine: MachineSeen | None, says: str) -> None:
+    sick = patient("w-a", SlotPhase.LOST)
+    state = sick.state.model_copy(update={"machine": machine})
+    reading = read(facts(sick.model_copy(update={"state": state})))
+    assert says in reading.causes[3].says
+
+
+def test_an_operation_that_waits_says_for_what() -> None:
+    found = facts(is_over=False, waiting_on="machines.release w-a: MAAS 503")
+    assert "waits: machines.release" in read(found).causes[-1].says
+    [advice] = read(found).advice
+    assert advice.command == "windlass op watch op-1"
+    assert "MAAS 503" in advice.because
+    assert "has not ended" in read(facts(is_over=False)).advice[0].because
+
+
+def test_an_operation_that_failed_says_in_which_step() -> None:
+    key = StepKey(verb="machines.deploy", subject="w-a")
+    stumbles = (
+        Step(key=key, state=StepState.STUMBLED, started=LONG_AGO, attempts=3, note="MAAS 503"),
+        Step(key=key, state=StepState.ACTIVE, started=LONG_AGO, attempts=2),
+    )
+    failure = Failure(kind="Failed", message="nothing came of it")
+    reading = read(facts(patient("w-a", SlotPhase.RELEASED), failure=failure, stumbles=stumbles))
+    says = [each.says for each in reading.causes if each.about == "operation/op-1"]
+    assert "ended failed: nothing came of it" in says[0]
+    assert says[1] == "machines.deploy w-a failed (tried 3 times): MAAS 503"
+    assert says[2] == "machines.deploy w-a is tried again (tried 2 times): no reason given"
+
+
+def test_places_that_are_missing_are_asked_for_again() -> None:
+    found = facts(patient("w-a"), wanted=3)
+    assert commands(found) == ["windlass pool scale hello w=3"]
+    assert "and it has 1 places" in read(found).causes[1].says
+
+
+def test_a_cluster_that_never_came_up_is_to_be_deleted() -> None:
+    lost = patient("control-plane-a", SlotPhase.RELEASED, Role.CONTROL_PLANE)
+    found = facts(phase=Phase.ERROR, masters=(lost,), failure=Failure(kind="Failed", message="x"))
+    assert commands(found) == ["", "windlass cluster delete hello"]
+
+
+def test_what_is_shunned_is_told_where_a_machine_is_looked_for() -> None:
+    shunned = Quarantined(
+        system_id="m9",
+        hostname="",
+        failures=2,
+        last=LONG_AGO,
+        until=datetime(2027, 1, 8, tzinfo=UTC),
+        why="Failed deployment",
+        cluster="blue",
+    )
+    found = facts(patient("w-a", SlotPhase.RELEASED), quarantined=(shunned,))
+    assert "m9 (no name) is not taken until 2027-01-08" in read(found).causes[-1].says
+    assert commands(found) == ["windlass cluster repair hello", "windlass machine lift m9"]
+    well = facts(patient("w-a"), phase=Phase.RUNNING, quarantined=(shunned,))
+    assert len(read(well).causes) == 1
+
+
+def test_an_automatic_repair_is_announced() -> None:
+    found = facts(patient("w-a", SlotPhase.LOST), policy=Policy.AUTOMATIC)
+    assert "happens by itself" in read(found).advice[0].because
