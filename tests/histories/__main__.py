@@ -244,7 +244,9 @@ STORIES: dict[str, tuple[Story, MemoryWorld]] = {
     "upgrade-taken-over-by-a-delete": (upgrade_taken_over, MemoryWorld.of(12)),
     "first-pool": (first_pool, MemoryWorld.of(12)),
     **{
-        case.replace(" ", "-"): (partial(repaired, case=case), MemoryWorld.of(12)) for case in CASES
+        case.replace(" ", "-"): (partial(repaired, case=case), MemoryWorld.of(12))
+        for case in CASES
+        if "worker" not in case or "replaced" in case
     },
     "repair-cancelled": (repair_cancelled, MemoryWorld.of(12)),
     "swept": (swept, MemoryWorld.of(12)),
