@@ -21,7 +21,7 @@ OPEN = frozenset({Phase.RUNNING, Phase.DEGRADED})
 TOUCHES = "kubeadm.upgrade"
 """The first step that changes anything about a node."""
 
-HOLDING = frozenset({SlotPhase.JOINED, SlotPhase.HEALTHY, SlotPhase.DRAINING})
+HOLDING = frozenset({SlotPhase.JOINED, SlotPhase.HEALTHY, SlotPhase.LOST, SlotPhase.DRAINING})
 """The phases in which there is a node in a slot, Ready or not."""
 
 

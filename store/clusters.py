@@ -1,13 +1,13 @@
 """Clusters, their pools and their slots, and the changes asked for and made to them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
 from sqlalchemy import Row, bindparam, delete, func, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain import ports
+from domain import admission, ports
 from domain.cluster import (
     Cluster,
     ClusterNodes,
@@ -17,7 +17,7 @@ from domain.cluster import (
     Upgrade,
     advance,
 )
-from domain.errors import AlreadyExists, Conflict, NotFound
+from domain.errors import AlreadyExists, NotFound
 from domain.frozen import Frozen
 from domain.health import JUDGED
 from domain.machine import Role
@@ -33,7 +33,7 @@ from domain.operation import (
 )
 from domain.releases import Release
 from domain.repairs import Policy
-from domain.upgrades import OPEN, TOUCHES
+from domain.upgrades import TOUCHES
 from store import answers, journal, operations, plans, slots
 from store.engine import Database, Store, reading, transaction
 from store.gather import Gather
@@ -259,29 +259,12 @@ async def held(session: AsyncSession, tenant: str, name: str) -> tuple[ClusterRo
     return cluster, operation
 
 
-async def opened(
-    session: AsyncSession, tenant: str, name: str, phases: Collection[Phase] = OPEN
-) -> ClusterRow:
-    """A living cluster, held, if it is in one of these phases and nothing is being done to it."""
+async def opened(session: AsyncSession, tenant: str, name: str, kind: Kind) -> ClusterRow:
+    """A living cluster, held, if a change of this kind may be begun."""
     cluster, latest = await held(session, tenant, name)
-    refuse_busy(cluster, latest, phases)
+    rests = cluster.operation == latest.id and latest.ended is not None
+    admission.refuse(kind, name, Phase(cluster.phase), cluster.operation, rests=rests)
     return cluster
-
-
-def refuse_busy(cluster: ClusterRow, latest: OperationRow, phases: Collection[Phase]) -> None:
-    """Conflict if something is being done to the cluster, or if it is in none of these phases."""
-    if cluster.operation == latest.id and latest.ended and Phase(cluster.phase) in phases:
-        return
-    broken = cluster.phase == Phase.ERROR
-    watch = f"windlass op watch {cluster.operation} shows when it is over"
-    mend = f"windlass cluster why {cluster.name} shows why its control plane does not work"
-    raise Conflict(
-        f"cluster {cluster.name} is {cluster.phase} and cannot be changed now",
-        subject=cluster.name,
-        reason="CLUSTER_BROKEN" if broken else "CLUSTER_BUSY",
-        do=mend if broken else watch,
-        facts={"operation": cluster.operation, "state": cluster.phase},
-    )
 
 
 async def living(session: AsyncSession, tenant: str, name: str) -> ClusterRow | None:

@@ -44,7 +44,7 @@ class Pools(Store):
         """New pools with all their slots: every one of them, or none."""
         if earlier := await answers.answered(session, ask):
             return operations.as_operation(earlier)
-        work = await _opened(session, name, ask)
+        work = await _opened(session, name, Kind.ADD_NODE_POOL, ask)
         for order in orders:
             if order.name in work.pools:
                 raise AlreadyExists(
@@ -57,7 +57,7 @@ class Pools(Store):
             work.pools[order.name] = row = slots.pool_row(work.cluster.uid, order, ordinal)
             session.add(row)
             work.resize(order.name, order.count)
-        return await work.record(Kind.ADD_NODE_POOL, terms, ask)
+        return await work.record(terms, ask)
 
     @transaction
     async def request_scale(
@@ -67,13 +67,13 @@ class Pools(Store):
         that: asking for the present size makes good what is missing, and else nothing is done."""
         if earlier := await answers.answered(session, ask):
             return operations.as_operation(earlier)
-        work = await _opened(session, name, ask)
+        work = await _opened(session, name, Kind.SCALE_NODE_POOL, ask)
         work.refuse_unknown([size.name for size in sizes])
         for size in sizes:
             work.resize(size.name, size.count)
         if not work.is_change:
             return None
-        return await work.record(Kind.SCALE_NODE_POOL, terms, ask)
+        return await work.record(terms, ask)
 
     @transaction
     async def request_drop(
@@ -83,12 +83,12 @@ class Pools(Store):
         back."""
         if earlier := await answers.answered(session, ask):
             return operations.as_operation(earlier)
-        work = await _opened(session, name, ask)
+        work = await _opened(session, name, Kind.DELETE_NODE_POOL, ask)
         work.refuse_unknown(names)
         for pool in dict.fromkeys(names):
             work.resize(pool, 0)
             work.dropping.append(pool)
-        return await work.record(Kind.DELETE_NODE_POOL, terms, ask)
+        return await work.record(terms, ask)
 
 
 class _Work:
@@ -97,11 +97,13 @@ class _Work:
     def __init__(
         self,
         session: AsyncSession,
+        kind: Kind,
         cluster: ClusterRow,
         pools: dict[str, PoolRow],
         rows: Sequence[SlotRow],
     ) -> None:
         self._session = session
+        self._kind = kind
         self.cluster = cluster
         self.pools = pools
         self.dropping: list[str] = []
@@ -165,7 +167,7 @@ class _Work:
         self._slots[self._slots.index(state)] = fitting
         return fitting
 
-    async def record(self, kind: Kind, terms: Terms, ask: Ask) -> Operation:
+    async def record(self, terms: Terms, ask: Ask) -> Operation:
         """Write down the change with its operation, unless the cluster would become too large."""
         await self._refuse_what_is_too_much(terms.limits)
         operation = OperationId(str(uuid4()))
@@ -173,13 +175,13 @@ class _Work:
         self.cluster.phase = advance(
             self.cluster.name, Phase(self.cluster.phase), Phase.RECONCILING
         )
-        self.cluster.message = f"{kind}: accepted (op {operation})"
+        self.cluster.message = f"{self._kind}: accepted (op {operation})"
         self.cluster.operation = operation
         self.cluster.changed = now()
         subject = f"cluster/{self.cluster.name}"
         plan = self._plan(latest, terms.building)
         plans.refuse_what_is_too_large(plan)
-        row = operations.record(self._session, operation, kind, subject, plan, ask)
+        row = operations.record(self._session, operation, self._kind, subject, plan, ask)
         return operations.as_operation(row)
 
     def _plan(self, latest: OperationRow, building: Building) -> ClusterPlan:
@@ -248,12 +250,12 @@ class _Work:
         )
 
 
-async def _opened(session: AsyncSession, name: str, ask: Ask) -> _Work:
+async def _opened(session: AsyncSession, name: str, kind: Kind, ask: Ask) -> _Work:
     """The cluster, held, if its pools may be changed now."""
-    cluster = await opened(session, ask.tenant, name)
+    cluster = await opened(session, ask.tenant, name, kind)
     pools = await slots.pools_of(session, cluster.uid)
     rows = await slots.slots_of(session, cluster.uid)
-    return _Work(session, cluster, {pool.name: pool for pool in pools}, rows)
+    return _Work(session, kind, cluster, {pool.name: pool for pool in pools}, rows)
 
 
 def _retiring(state: SlotState) -> Retiring:

@@ -5,6 +5,7 @@ from uuid import uuid4
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.admission import ADMISSION, Asked, Verdict
 from domain.cluster import ClusterPlan, Phase, advance
 from domain.errors import Conflict, NotFound
 from domain.machine import Role
@@ -26,7 +27,9 @@ from store.clusters import held, living, opened, unknown
 from store.engine import Database, Store, reading, transaction
 from store.rows import ClusterRow, OperationRow, SlotRow, now
 
-MENDABLE = frozenset({Phase.RUNNING, Phase.DEGRADED, Phase.ERROR})
+MENDABLE = frozenset(
+    phase for phase, row in ADMISSION.items() if row[Asked.REPAIR] is Verdict.ACCEPTED
+)
 """The phases in which nodes may be mended: nothing else is being done."""
 
 OURSELVES = "windlass"
@@ -48,7 +51,7 @@ class Repairs(Store):
         work. Conflict, with the reasons, if none of those that do not may be mended now."""
         if earlier := await answers.answered(session, ask):
             return operations.as_operation(earlier)
-        cluster = await opened(session, ask.tenant, name, MENDABLE)
+        cluster = await opened(session, ask.tenant, name, Kind.REPAIR_CLUSTER)
         latest = await operations.locked(session, cluster.operation)
         rows = await slots.slots_of(session, cluster.uid)
         _refuse_strangers(name, nodes, rows)

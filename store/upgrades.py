@@ -31,7 +31,7 @@ class Upgrades(Store):
         goes on where the last upgrade stopped."""
         if earlier := await answers.answered(session, ask):
             return operations.as_operation(earlier)
-        row = await opened(session, ask.tenant, name)
+        row = await opened(session, ask.tenant, name, Kind.UPGRADE_CLUSTER)
         cluster = as_cluster(row)
         pools = {pool.name: pool.ordinal for pool in await slots.pools_of(session, row.uid)}
         rows = await slots.slots_of(session, row.uid)

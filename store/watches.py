@@ -143,7 +143,7 @@ def _as_watched(
         uid=cluster.uid,
         name=cluster.name,
         endpoint=cluster.endpoint,
-        version=cluster.version,
+        version=cluster.pending or cluster.version,
         operation=cluster.operation,
         busy=ended is None,
         published=cluster.published,

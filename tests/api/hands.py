@@ -11,6 +11,7 @@ from store.clusters import Clusters
 from store.engine import Database
 from store.marks import Marks
 from store.operations import Operations
+from store.rows import Row
 from store.secrets import Secrets
 from store.stocks import Stocks
 
@@ -65,6 +66,15 @@ class Hands:
             for table in COUNTED:
                 counted = await session.scalar(text(f"SELECT count(*) FROM {table}"))  # noqa: S608
                 found[table] = int(counted or 0)
+        return found
+
+    async def everything(self) -> dict[str, list[tuple[object, ...]]]:
+        """Every row of every table."""
+        found = {}
+        async with self.database.session(writes=False) as session:
+            for table in Row.metadata.sorted_tables:
+                rows = await session.execute(table.select())
+                found[table.name] = sorted((tuple(row) for row in rows), key=repr)
         return found
 
     async def wrote(self, statement: str, **values: Any) -> None:
