@@ -88,6 +88,10 @@ class Kaas(Part):
     drain_seconds: float = Field(
         600.0, description="how long pods may take to leave a node that is taken away or upgraded"
     )
+    approval_seconds: float = Field(
+        86_400.0,
+        description="how long an operation waits to be approved; then it is called off",
+    )
     upgrade_at_once: int = Field(
         1, ge=1, description="workers of one pool that are upgraded at the same time"
     )

@@ -34,6 +34,7 @@ from activities.logbook import Logbook
 from activities.machines import Machines
 from activities.progress import Progress
 from activities.quarantine import Quarantine
+from activities.steering import Steering
 from activities.sweeping import Sweeping
 from activities.tending import Tending
 from activities.verbs import BOOKS_QUEUE
@@ -47,6 +48,7 @@ from domain.quarantine import Terms
 from domain.repairs import Prudence
 from settings import MissingKeyError, Settings, read, start_log
 from store import quarantine
+from store import steering as steers
 from store.backups import SealedBackups
 from store.clusters import Clusters
 from store.engine import Database
@@ -95,6 +97,7 @@ class Crew:
         terms = Terms(**settings.kaas.quarantine.model_dump())
         self.quarantine = quarantine.Quarantine(database, terms)
         self.repairs = Repairs(database, Prudence(**settings.kaas.repair.model_dump()))
+        self.steering = steers.Steering(database)
         self._maas: Maas | None = None
         self._clients: list[Closes] = []
 
@@ -110,9 +113,11 @@ class Crew:
         return [build() for queue, build in builders.items() if queue in queues]
 
     def books(self) -> list[object]:
+        approval = self._settings.kaas.approval_seconds
         return [
             Progress(self.operations, self.clusters, self.journal),
             Sweeping(self.operations, self.clusters, self.stocks, self.watches),
+            Steering(self.steering, approval=timedelta(seconds=approval)),
             Tending(self.watches, self._tolerance()),
             Quarantine(self.quarantine),
             Healing(self.repairs),

@@ -3,7 +3,7 @@
 from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
 
 from domain.errors import KINDS, DomainError, Failed, Failure, Overdue, Unavailable
-from domain.operation import STALE, Cancelled
+from domain.operation import PAUSED, STALE, Cancelled
 
 TRIED_AGAIN = frozenset({Unavailable.__name__})
 """The kinds that may pass. All others are final: another try would end the same way."""
@@ -41,6 +41,11 @@ def _is_ours(error: BaseException) -> bool:
     """Whether `told` made it."""
     details = error.details if isinstance(error, ApplicationError) else ()
     return bool(details) and isinstance(details[0], dict)
+
+
+def held(error: BaseException) -> bool:
+    """Whether a hand was refused because its operation is paused: the step is taken later."""
+    return understood(error).reason == PAUSED
 
 
 def pushed_aside(error: BaseException) -> bool:

@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from time import monotonic
 
 from temporalio import activity
@@ -122,7 +122,7 @@ class Kubernetes:
             named = ", ".join(left[:MOST_NAMED])
             more = f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
             waiting = f"{len(left)} pods are still on {draining.named}: {named}{more}"
-            if datetime.now(UTC) >= draining.until:
+            if datetime.now(UTC) >= _until(draining):
                 raise Overdue(waiting, subject=draining.named, reason="DRAIN_OVERDUE")
             if monotonic() - began > ROUND_SECONDS:
                 raise Unavailable(waiting, subject=draining.named, reason="DRAIN_BLOCKED")
@@ -134,7 +134,7 @@ class Kubernetes:
         try:
             return await self._api.evict(draining.node)
         except Unavailable as error:
-            if datetime.now(UTC) < draining.until:
+            if datetime.now(UTC) < _until(draining):
                 raise
             raise Overdue(error.message, subject=draining.named, reason="DRAIN_OVERDUE") from error
 
@@ -153,3 +153,9 @@ class Kubernetes:
     async def delete_node(self, node: Node) -> None:
         """Safe to repeat: no such node is success."""
         await self._api.delete_node(node)
+
+
+def _until(draining: Draining) -> datetime:
+    """When the pods' time is up. It runs from the first attempt on, whoever makes the present one;
+    that it is not told beforehand keeps a pause before the drain out of it."""
+    return activity.info().scheduled_time + timedelta(seconds=draining.seconds)

@@ -33,3 +33,8 @@ class Progress:
     async def fence(self, operation: OperationId) -> None:
         """End another operation that was given its time; nobody writes for it any more."""
         await self._operations.fence(operation)
+
+    @activity.defn(name="progress.fence_others")
+    async def fence_others(self, operation: OperationId) -> None:
+        """End whatever else has not ended of the operations on the same cluster."""
+        await self._operations.fence_others(operation)

@@ -50,6 +50,7 @@ class Standing(Frozen):
 
     unlaunched: tuple[Due, ...] = ()
     called_off: tuple[Due, ...] = ()
+    unheeded: tuple[Due, ...] = ()
     silent: tuple[Due, ...] = ()
     unwatched: tuple[str, ...] = ()
     """Clusters, by uid."""
@@ -66,11 +67,12 @@ class Sweeping:
 
     @activity.defn(name="sweeping.look")
     async def look(self) -> Standing:
-        """What was accepted and not started, called off and not told, or not heard of. What was
+        """What was accepted and not started, wished and not told, or not heard of. What was
         started and never taken up is not heard of either."""
         return Standing(
             unlaunched=_due(await self._operations.unlaunched(UNLAUNCHED_SECONDS)),
             called_off=_due(await self._operations.called_off()),
+            unheeded=_due(await self._operations.unheeded()),
             silent=_due(await self._operations.silent(SILENT_SECONDS, UNTAKEN_SECONDS)),
             unwatched=tuple(await self._watches.unheard(UNWATCHED_SECONDS)),
         )

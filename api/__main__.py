@@ -23,6 +23,7 @@ from api.ops.health import Health
 from api.ops.longrunning import LongRunning
 from api.ops.operations import Operations
 from api.ops.outlook import Outlook
+from api.ops.plans import Plans
 from api.rest import resources
 from api.server import Server
 from api.sweep import Sweep
@@ -47,6 +48,7 @@ from store.reasons import Reasons
 from store.repairs import Repairs
 from store.sealing import Seal
 from store.secrets import Secrets
+from store.steering import Steering
 from store.tail import Tail
 from store.upgrades import Upgrades
 from store.watches import Watches
@@ -78,7 +80,7 @@ class Api:
         self._admits = False
         clusters, door = self._clusters(built), Door(meters)
         self._server = Server(
-            [clusters, self._views(), *self._changes()],
+            [clusters, self._views(), *self._changes([clusters])],
             meters,
             describes_itself=settings.reflection,
             door=door,
@@ -148,10 +150,13 @@ class Api:
         servicer = Cluster(clusters, pools, upgrades, kubeconfigs, self._launch, offer, built)
         return Service(kaas_pb2.DESCRIPTOR.services_by_name["Cluster"], servicer)
 
-    def _changes(self) -> list[Service]:
+    def _changes(self, foreseeable: list[Service]) -> list[Service]:
+        """The services of operations; the changes of these may be asked for as plans."""
         journal, outlook = Journal(self._database, self._tail), Outlook(self._operations)
-        own = Operations(self._operations, journal, outlook)
-        common = LongRunning(self._operations, journal, outlook, self._launch)
+        steering = Steering(self._database)
+        plans = Plans(foreseeable, self._operations, outlook)
+        own = Operations(self._operations, steering, journal, outlook, plans, self._launch)
+        common = LongRunning(self._operations, steering, journal, outlook, self._launch)
         return [
             Service(ops_pb2.DESCRIPTOR.services_by_name["Operations"], own),
             Service(longrunning_pb2.DESCRIPTOR.services_by_name["Operations"], common),

@@ -5,15 +5,16 @@ method's name nor the id that the door gave the call."""
 
 import hashlib
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import grpc.aio
 from google.protobuf.message import Message
 
 from domain.errors import Invalid
 from domain.operation import Ask, OperationId
+from domain.wishes import APPROVE_EACH, FORCE, STOPS, WISHES
 
 if TYPE_CHECKING:
     Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
@@ -24,9 +25,14 @@ REQUEST_ID = "x-request-id"
 IDEMPOTENCY_KEY = "idempotency-key"
 OPERATION = "windlass-operation"
 
+HEARD = frozenset({REQUEST_ID, IDEMPOTENCY_KEY, *WISHES})
+"""All metadata that we read."""
 WHY = "windlass-why"
 
 KEY_LENGTH = 128
+
+
+Wish = TypeVar("Wish", bool, str)
 
 
 class Call(NamedTuple):
@@ -38,6 +44,8 @@ class Call(NamedTuple):
     """The caller's, or one that we drew."""
     key: str
     """What the caller will repeat the request under. Empty: there is no such promise."""
+    wishes: tuple[tuple[str, str | bytes], ...] = ()
+    """What is wished beside the request."""
 
 
 _RUNNING: ContextVar[Call] = ContextVar("call")
@@ -48,19 +56,22 @@ def arrive(method: str, metadata: Iterable[tuple[str, str | bytes]]) -> Call:
 
     A request id is also the key of the request. Proxies like to add request ids of their own, so
     an `idempotency-key`, which only a caller sets, comes first."""
-    given = {name: value for name, value in metadata if name in (REQUEST_ID, IDEMPOTENCY_KEY)}
+    given = {name: value for name, value in metadata if name in HEARD}
     asked = given.get(REQUEST_ID)
     call = Call(method, str(asked) if _is_key(asked) else _drawn(), "")
     _RUNNING.set(call)
-    for name, value in given.items():
-        if not _is_key(value):
+    for name in (REQUEST_ID, IDEMPOTENCY_KEY):
+        value = given.get(name)
+        if value is not None and not _is_key(value):
             raise Invalid(
                 f"{name} must be 1 to {KEY_LENGTH} printable ASCII characters",
                 reason="INVALID_REQUEST_ID",
                 do="use a UUID",
             )
     if given:
-        call = call._replace(key=str(given.get(IDEMPOTENCY_KEY, asked)))
+        key = given.get(IDEMPOTENCY_KEY, asked)
+        wishes = tuple((name, given[name]) for name in WISHES if name in given)
+        call = call._replace(key=str(key) if key else "", wishes=wishes)
         _RUNNING.set(call)
     return call
 
@@ -73,10 +84,41 @@ def running() -> Call:
 def asked(request: Message) -> Ask:
     """Who asks for a change with `request`. Until there is sign-in, everybody is anonymous.
 
-    The digest is of the request written anew, so the order of its fields does not matter."""
+    The digest is of the request written anew, so the order of its fields does not matter, and of
+    what is wished beside it."""
     call = _RUNNING.get()
-    digest = hashlib.sha256(request.SerializeToString(deterministic=True)).hexdigest()
-    return Ask(method=call.method, key=call.key, digest=digest)
+    digest = hashlib.sha256(request.SerializeToString(deterministic=True))
+    wishes = dict(call.wishes)
+    if wishes:
+        digest.update(repr(call.wishes).encode())
+    return Ask(
+        method=call.method,
+        key=call.key,
+        digest=digest.hexdigest(),
+        force=_wished(FORCE, wishes, {"true": True, "false": False}, without=False),
+        approve_each=_wished(APPROVE_EACH, wishes, {stop: stop for stop in STOPS}, without=""),
+    )
+
+
+def _wished(
+    name: str,
+    wishes: Mapping[str, str | bytes],
+    words: Mapping[str, Wish],
+    *,
+    without: Wish,
+) -> Wish:
+    """What was wished under this name, in one of the words there are for it."""
+    if name not in wishes:
+        return without
+    said = str(wishes[name])
+    if said not in words:
+        raise Invalid(
+            f"{name} is {said[:64]!r}, and has to be one of: {', '.join(sorted(words))}",
+            subject=name,
+            reason="WISH_NOT_UNDERSTOOD",
+            do=f"leave {name} out, or say one of these",
+        )
+    return words[said]
 
 
 def refer(context: Context, operation: OperationId) -> None:

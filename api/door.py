@@ -128,7 +128,7 @@ class Door:
     def _handler(self, service: Service, described: Any, admit: Admit) -> "Handler":
         method = self._method(service, described, admit)
         work = getattr(service.servicer, described.name)
-        parse = _parser(described)
+        parse = parser(described)
         if described.client_streaming:
             answer = self._stream(method, lambda raw, context: work(_each(parse, raw), context))
             return grpc.stream_stream_rpc_method_handler(answer, None, _written)
@@ -244,7 +244,8 @@ def _stopping() -> Unavailable:
     )
 
 
-def _parser(described: Any) -> Parse:
+def parser(described: Any) -> Parse:
+    """What reads the requests of a method, or refuses them."""
     message = GetMessageClass(described.input_type)
     name = described.input_type.full_name
 

@@ -1,4 +1,4 @@
-"""Starting the work behind an accepted change, and telling it to stop.
+"""Starting the work behind an accepted change, and telling it to look or to stop.
 
 Committed is accepted: whatever goes wrong here, the caller has its answer, and a sweep starts what
 was recorded and never started."""
@@ -17,7 +17,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RetryConfig, RPCError, RPCStatusCode
 
-from domain.operation import Kind, Operation, OperationId, Stage
+from domain.operation import NUDGE, Kind, Operation, OperationId, Stage
 
 LAUNCH_SECONDS = 1.0
 CHECK_SECONDS = 1.0
@@ -97,6 +97,19 @@ class Launch:
         except AWAY as error:
             if not _is_missing(error):
                 self._complain("cancel", operation, error)
+
+    def nudge_soon(self, operation: OperationId) -> None:
+        """Tell the work to look at its row, behind the caller's back."""
+        self._spawn(f"nudge {operation}", lambda: self.nudge(operation))
+
+    async def nudge(self, operation: OperationId) -> None:
+        """Tell the work to look at its row now if we can; if not, the sweep tells it."""
+        handle = self._client.get_workflow_handle(workflow_id(operation))
+        try:
+            await asyncio.wait_for(handle.signal(NUDGE), timeout=LAUNCH_SECONDS)
+        except AWAY as error:
+            if not _is_missing(error):
+                self._complain("nudge", operation, error)
 
     async def trouble(self) -> str:
         """Why Temporal takes no work, in a few words. Empty: it does."""

@@ -6,7 +6,7 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -122,15 +122,18 @@ class Call:
         method: "grpc.aio.UnaryUnaryMultiCallable[Request, Reply]",
         request: Request,
         request_id: str = "",
+        *,
+        wishes: Sequence[tuple[str, str]] = (),
     ) -> tuple[Reply, str]:
         """Ask for a change, always under a key, so that gRPC may repeat it and it happens once.
-        Also returns the id of the operation it started."""
+        Wishes are metadata of ours. Also returns the id of the operation it started."""
         if not request_id:
             import uuid
 
             request_id = str(uuid.uuid4())
         self.request_id = request_id
-        call = method(request, timeout=CHANGE_SECONDS, metadata=(("x-request-id", request_id),))
+        metadata = (("x-request-id", request_id), *wishes)
+        call = method(request, timeout=CHANGE_SECONDS, metadata=metadata)
         reply = await call
         trailers = {key: str(value) for key, value in await call.trailing_metadata()}
         return reply, trailers.get("windlass-operation", "").removeprefix("operations/")
@@ -161,7 +164,7 @@ def opened(address: str) -> "grpc.aio.Channel":
         {"name": [{"service": "windlass.v1.Health"}], "retryPolicy": retry},
         *(
             {"name": [{"service": "windlass.v1.Operations", "method": name}], "retryPolicy": retry}
-            for name in ("List", "Get")  # a watch that breaks is taken up where it broke
+            for name in ("List", "Get", "Plan")  # a watch that breaks is taken up where it broke
         ),
     ]
     return grpc.aio.insecure_channel(

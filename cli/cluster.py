@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli import documents
+from cli import documents, planning
 from cli.calling import Call, command, group
 from cli.complaints import Code, Complaint
 from cli.operation import changed
-from cli.options import Cluster, RequestId, Sizes, Timeout, Wait, seconds
+from cli.options import Cluster, Plan, RequestId, Sizes, Timeout, Wait, seconds
 from cli.printing import Column, Format
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ async def create(
         list[str] | None,
         typer.Option("--label", metavar="K=V", help="On every node. May be repeated."),
     ] = None,
+    plan: Plan = False,
     request_id: RequestId = "",
     wait: Wait = False,
     within: Timeout = "30m",
@@ -93,6 +94,9 @@ async def create(
         ),
         worker_node_pools=[pooled(text, labels, instance_type, "--pool ") for text in pool or ()],
     )
+    if plan:
+        await planning.foreseen(call, "CreateCluster", request)
+        return
     reply, operation = await call.change(clusters(call).CreateCluster, request, request_id)
     status = ClusterStatus.Name(reply.cluster.status)
     call.page.say(f"cluster {name} is accepted: {status}, {reply.cluster.status_message}")
@@ -132,21 +136,35 @@ async def delete(
     call: Call,
     name: Cluster,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask to type the name.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Let go of machines that MAAS does not take back; the operation lists them.",
+        ),
+    ] = False,
+    plan: Plan = False,
     request_id: RequestId = "",
     wait: Wait = False,
     within: Timeout = "30m",
 ) -> None:
     """Delete a cluster and give its machines back.
 
-    What runs on it is lost. On a terminal its name has to be typed; elsewhere --yes is needed."""
+    What runs on it is lost. On a terminal its name has to be typed; elsewhere --yes is needed.
+    A delete that MAAS holds up can be asked for again with --force: then the cluster goes, and
+    somebody has to give back by hand what windlass op get lists as left behind."""
     from protos.gen.kaas.api_pb2 import DeleteClusterMsg
     from protos.gen.ops.operations_pb2 import SUCCEEDED
 
-    limit = seconds(within)
+    limit, request = seconds(within), DeleteClusterMsg(name=name)
+    wishes = (("windlass-force", "true"),) if force else ()
+    if plan:
+        await planning.foreseen(call, "DeleteCluster", request, wishes)
+        return
     if not yes:
-        await confirm(call, name)
-    request = DeleteClusterMsg(name=name)
-    reply, operation = await call.change(clusters(call).DeleteCluster, request, request_id)
+        await confirm(call, name, force=force)
+    method = clusters(call).DeleteCluster
+    reply, operation = await call.change(method, request, request_id, wishes=wishes)
     call.page.say(f"cluster {name}: {reply.status}")
     await changed(call, operation, SUCCEEDED, wait=wait, limit=limit)
 
@@ -157,6 +175,7 @@ async def scale(
     call: Call,
     name: Cluster,
     pools: Sizes,
+    plan: Plan = False,
     request_id: RequestId = "",
     wait: Wait = False,
     within: Timeout = "30m",
@@ -166,7 +185,8 @@ async def scale(
     The same as windlass pool scale."""
     from cli import pool
 
-    await pool.scaled(call, name, pools, request_id, wait=wait, limit=seconds(within))
+    limit = seconds(within)
+    await pool.scaled(call, name, pools, request_id, plan=plan, wait=wait, limit=limit)
 
 
 @app.command("nodes")
@@ -272,7 +292,7 @@ def clusters(call: Call) -> "api_pb2_grpc.ClusterStub":
     return ClusterStub(call.channel)
 
 
-async def confirm(call: Call, name: str) -> None:
+async def confirm(call: Call, name: str, *, force: bool) -> None:
     """Have the name typed. Where nobody can type, nobody has agreed."""
     import asyncio
 
@@ -280,9 +300,11 @@ async def confirm(call: Call, name: str) -> None:
         raise Complaint(
             f"cluster {name} is deleted only if you say so",
             Code.USAGE,
-            do=f"windlass cluster delete {name} --yes",
+            do=f"windlass cluster delete {name} --yes{' --force' if force else ''}",
         )
     call.page.err.print(f"This deletes cluster {name} and all that runs on it.")
+    if force:
+        call.page.err.print("Machines that MAAS does not take back now are left to you.")
     call.page.err.print("Type its name to go on: ", end="")
     typed = asyncio.Event()
     asyncio.get_running_loop().add_reader(sys.stdin.fileno(), typed.set)

@@ -137,6 +137,10 @@ def operation(it: "operations_pb2.Operation", *, steps: bool = True) -> Document
         "cancel_requested": it.cancel_requested,
         "failure": failure(it.failure) if it.HasField("failure") else None,
         "last_event": it.last_event,
+        "paused_by": it.paused_by,
+        "gate": it.gate,
+        "gate_until": _time(it.gate_until) if it.HasField("gate_until") else None,
+        "left_behind": [left_behind(each) for each in it.left_behind],
     }
     if steps:
         document["steps"] = [step(each) for each in it.steps]
@@ -156,6 +160,44 @@ def step(it: "operations_pb2.Step") -> Document:
         "note": it.note,
         "undo": it.undo,
         "turn": it.turn,
+    }
+
+
+def plan(it: "operations_pb2.PlanResponse") -> Document:
+    """What would be done; no kind, if nothing would."""
+    return {
+        "kind": it.kind or None,
+        "subject": it.subject or None,
+        "duration_seconds": (
+            it.duration.ToTimedelta().total_seconds() if it.HasField("duration") else None
+        ),
+        "machines": [machine(each) for each in it.machines],
+        "steps": [
+            {"verb": each.verb, "subject": each.subject, "turn": each.turn} for each in it.steps
+        ],
+    }
+
+
+def machine(it: "operations_pb2.PlannedMachine") -> Document:
+    from protos.gen.ops.operations_pb2 import MachineFate
+
+    return {
+        "node": it.node,
+        "pool": it.pool,
+        "fate": MachineFate.Name(it.fate),
+        "instance_type": it.instance_type,
+        "machine_id": it.system_id,
+        "hostname": it.hostname,
+    }
+
+
+def left_behind(it: "operations_pb2.LeftBehind") -> Document:
+    return {
+        "node": it.node,
+        "machine_id": it.system_id,
+        "hostname": it.hostname,
+        "agent_name": it.agent_name,
+        "why": it.why,
     }
 
 

@@ -11,7 +11,7 @@ from cli.options import OperationId, StageName, Timeout, Wait, seconds
 from cli.printing import Column, Document, Format
 
 if TYPE_CHECKING:
-    from protos.gen.ops import operations_pb2
+    from protos.gen.ops import operations_pb2, operations_pb2_grpc
 
 app = group("Operations: changes under way, and how they ended.")
 
@@ -50,9 +50,8 @@ async def listing(
 ) -> None:
     """List operations, the newest first."""
     from protos.gen.ops import operations_pb2 as pb
-    from protos.gen.ops.operations_pb2_grpc import OperationsStub
 
-    stub = OperationsStub(call.channel)
+    stub = operations(call)
     found: list[pb.Operation] = []
     request = pb.ListOperationsRequest(
         subject=subject, kind=kind, stages=[pb.Stage.Value(each.name) for each in stage or ()]
@@ -125,6 +124,55 @@ async def cancel(
     await changed(call, identity, CANCELLED, wait=wait, limit=limit)
 
 
+@app.command("pause")
+@command
+async def pause(call: Call, operation: OperationId) -> None:
+    """Let an operation take no further step.
+
+    Steps under way end. What takes steps back is never paused: it can still be cancelled, and a
+    delete of its cluster takes over."""
+    from protos.gen.ops.operations_pb2 import PauseOperationRequest
+
+    identity = identified(operation)
+    request = PauseOperationRequest(name=f"operations/{identity}")
+    paused, _ = await call.change(operations(call).Pause, request)
+    _steered(call, paused, f"operation {identity} is paused by {paused.paused_by}")
+    call.page.say(f"  let it go on with windlass op resume {identity}")
+
+
+@app.command("resume")
+@command
+async def resume(call: Call, operation: OperationId) -> None:
+    """Let a paused operation go on."""
+    from protos.gen.ops.operations_pb2 import ResumeOperationRequest
+
+    identity = identified(operation)
+    request = ResumeOperationRequest(name=f"operations/{identity}")
+    resumed, _ = await call.change(operations(call).Resume, request)
+    _steered(call, resumed, f"operation {identity} goes on")
+
+
+@app.command("approve")
+@command
+async def approve(
+    call: Call,
+    operation: OperationId,
+    gate: Annotated[
+        str, typer.Option("--gate", help="Only if it waits for this, such as 'pool worker'.")
+    ] = "",
+) -> None:
+    """Let an operation pass what it waits before.
+
+    Who approved is kept in its journal."""
+    from protos.gen.ops.operations_pb2 import ApproveOperationRequest
+
+    identity = identified(operation)
+    gate = gate or (await fetched(call, identity)).gate  # so that a repeat approves no other
+    request = ApproveOperationRequest(name=f"operations/{identity}", gate=gate)
+    approved, _ = await call.change(operations(call).Approve, request)
+    _steered(call, approved, f"operation {identity}: {gate} is approved")
+
+
 async def changed(
     call: Call,
     identity: str,
@@ -159,10 +207,23 @@ async def changed(
 
 async def fetched(call: Call, operation: str) -> "operations_pb2.Operation":
     from protos.gen.ops import operations_pb2 as pb
-    from protos.gen.ops.operations_pb2_grpc import OperationsStub
 
     request = pb.GetOperationRequest(name=f"operations/{identified(operation)}")
-    return await call.ask(OperationsStub(call.channel).Get, request)
+    return await call.ask(operations(call).Get, request)
+
+
+def operations(call: Call) -> "operations_pb2_grpc.OperationsStub":
+    from protos.gen.ops.operations_pb2_grpc import OperationsStub
+
+    return OperationsStub(call.channel)
+
+
+def _steered(call: Call, operation: "operations_pb2.Operation", said: str) -> None:
+    """Answer programs with the operation, and people with a sentence."""
+    if call.page.for_programs:
+        show(call, operation)
+    else:
+        call.page.say(said)
 
 
 def show(call: Call, operation: "operations_pb2.Operation") -> None:
@@ -187,4 +248,10 @@ def identified(operation: str) -> str:
 
 def _note(operation: Document) -> str:
     failure = operation["failure"]
-    return str(failure["message"] if failure else operation["waiting_on"])
+    if failure:
+        return str(failure["message"])
+    if operation["paused_by"]:
+        return f"paused by {operation['paused_by']}"
+    if operation["gate"]:
+        return f"waits for {operation['gate']} to be approved"
+    return str(operation["waiting_on"])

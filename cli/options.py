@@ -40,6 +40,10 @@ Timeout: TypeAlias = Annotated[
 Sizes: TypeAlias = Annotated[
     list[str], typer.Argument(metavar="POOL=COUNT", help="How many each is to have.")
 ]
+Plan: TypeAlias = Annotated[
+    bool,
+    typer.Option("--plan", help="Only say what would be done, to which machines; change nothing."),
+]
 RequestId: TypeAlias = Annotated[
     str,
     typer.Option(

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli import planning
 from cli.calling import Call, command, group
 from cli.cluster import clusters, labelled, pooled
 from cli.complaints import Code, Complaint
 from cli.operation import changed
-from cli.options import Cluster, RequestId, Sizes, Timeout, Wait, seconds
+from cli.options import Cluster, Plan, RequestId, Sizes, Timeout, Wait, seconds
 
 if TYPE_CHECKING:
     from protos.gen.kaas import api_pb2
@@ -38,6 +39,7 @@ async def add(
         list[str] | None,
         typer.Option("--label", metavar="K=V", help="On every new node. May be repeated."),
     ] = None,
+    plan: Plan = False,
     request_id: RequestId = "",
     wait: Wait = False,
     within: Timeout = "30m",
@@ -51,6 +53,9 @@ async def add(
     limit, labels = seconds(within), labelled(label or ())
     specs = [pooled(text, labels, instance_type) for text in pools]
     request = AddNodePoolMsg(clusterName=name, worker_node_pools=specs)
+    if plan:
+        await planning.foreseen(call, "AddNodePool", request)
+        return
     _, operation = await call.change(clusters(call).AddNodePool, request, request_id)
     call.page.say(f"cluster {name}: {', '.join(spec.name for spec in specs)} accepted")
     await changed(call, operation, SUCCEEDED, wait=wait, limit=limit)
@@ -62,6 +67,7 @@ async def scale(
     call: Call,
     name: Cluster,
     pools: Sizes,
+    plan: Plan = False,
     request_id: RequestId = "",
     wait: Wait = False,
     within: Timeout = "30m",
@@ -70,7 +76,8 @@ async def scale(
 
     Nodes that go are emptied first; pods that will not leave in time go with them. Asking for the
     size that a pool has makes good what it lacks."""
-    await scaled(call, name, pools, request_id, wait=wait, limit=seconds(within))
+    limit = seconds(within)
+    await scaled(call, name, pools, request_id, plan=plan, wait=wait, limit=limit)
 
 
 @app.command("delete")
@@ -79,6 +86,7 @@ async def delete(
     call: Call,
     name: Cluster,
     pools: Annotated[list[str], typer.Argument(metavar="POOL", help="Their names.")],
+    plan: Plan = False,
     request_id: RequestId = "",
     wait: Wait = False,
     within: Timeout = "30m",
@@ -91,6 +99,9 @@ async def delete(
 
     limit = seconds(within)
     request = DeleteNodePoolMsg(clusterName=name, node_pool_names=pools)
+    if plan:
+        await planning.foreseen(call, "DeleteNodePool", request)
+        return
     _, operation = await call.change(clusters(call).DeleteNodePool, request, request_id)
     call.page.say(f"cluster {name}: {', '.join(pools)} on the way out")
     await changed(call, operation, SUCCEEDED, wait=wait, limit=limit)
@@ -102,6 +113,7 @@ async def scaled(
     pools: Sequence[str],
     request_id: str,
     *,
+    plan: bool,
     wait: bool,
     limit: float | None,
 ) -> None:
@@ -110,6 +122,9 @@ async def scaled(
     from protos.gen.ops.operations_pb2 import SUCCEEDED
 
     request = ScaleNodePoolMsg(clusterName=name, node_pools=[_sized(text) for text in pools])
+    if plan:
+        await planning.foreseen(call, "ScaleNodePool", request)
+        return
     _, operation = await call.change(clusters(call).ScaleNodePool, request, request_id)
     if operation:
         call.page.say(f"cluster {name}: {', '.join(pools)} accepted")

@@ -1,13 +1,15 @@
 """`windlass cluster upgrade` and what it can be told: a cluster's next version of Kubernetes."""
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+from cli import planning
 from cli.calling import Call, command
 from cli.cluster import clusters
 from cli.operation import changed
-from cli.options import Cluster, RequestId, Timeout, Wait, seconds
+from cli.options import Cluster, Plan, RequestId, Timeout, Wait, seconds
 from cli.printing import Column, tame
 
 WHY = "windlass-why"
@@ -22,6 +24,12 @@ def belongs_to(app: typer.Typer) -> None:
     app.command("upgrades")(upgrades)
 
 
+class Stop(StrEnum):
+    """Before what an upgrade can wait, as it is typed."""
+
+    POOL = "pool"
+
+
 @command
 async def upgrade(
     call: Call,
@@ -29,6 +37,11 @@ async def upgrade(
     version: Annotated[
         str, typer.Argument(metavar="VERSION", help="One that windlass cluster upgrades shows.")
     ],
+    approve_each: Annotated[
+        Stop | None,
+        typer.Option("--approve-each", help="Wait before each until windlass op approve."),
+    ] = None,
+    plan: Plan = False,
     request_id: RequestId = "",
     wait: Wait = False,
     within: Timeout = "4h",
@@ -37,13 +50,19 @@ async def upgrade(
 
     The control plane comes first, after a copy of its etcd. Every node is emptied before its
     kubelet is renewed. The first node that does not come back ends it; asking for the same version
-    again goes on with those that are left."""
+    again goes on with those that are left. With --approve-each=pool it waits before each pool; what
+    nobody approves in time is called off, and goes on when it is asked for again."""
     from protos.gen.kaas.api_pb2 import UpgradeClusterMsg
     from protos.gen.ops.operations_pb2 import SUCCEEDED
 
     limit = seconds(within)
     request = UpgradeClusterMsg(name=name, version=version)
-    _, operation = await call.change(clusters(call).UpgradeCluster, request, request_id)
+    wishes = (("windlass-approve-each", approve_each.value),) if approve_each else ()
+    if plan:
+        await planning.foreseen(call, "UpgradeCluster", request, wishes)
+        return
+    method = clusters(call).UpgradeCluster
+    _, operation = await call.change(method, request, request_id, wishes=wishes)
     call.page.say(f"cluster {name}: the upgrade to {version} is accepted")
     await changed(call, operation, SUCCEEDED, wait=wait, limit=limit)
 

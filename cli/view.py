@@ -148,6 +148,8 @@ def _heading(view: View, now: datetime) -> "Text":
     )
     if operation.cancel_requested and operation.stage not in ENDED:
         text.append("  cancelling", style="yellow")
+    if operation.paused_by:
+        text.append(f"  paused by {tame(operation.paused_by)}", style="yellow")
     filled = BAR_WIDTH * operation.percent // 100
     text.append("\n" + "━" * filled, style=STYLES.get(stage, "cyan"))
     text.append("─" * (BAR_WIDTH - filled), style="dim")
@@ -156,6 +158,16 @@ def _heading(view: View, now: datetime) -> "Text":
         text.append(f"  about {duration(operation.eta.ToTimedelta())} left", style="dim")
     if operation.waiting_on and operation.stage not in ENDED:
         text.append(f"\nwaits for: {tame(operation.waiting_on)}", style="yellow")
+    if operation.gate:
+        until = operation.gate_until.ToDatetime(UTC).astimezone()
+        said = f"waits for {operation.gate} to be approved, until {until:%Y-%m-%d %H:%M}"
+        text.append(f"\n{tame(said)}", style="yellow")
+    for left in operation.left_behind:
+        metal = f" {left.hostname} ({left.system_id})" if left.system_id else ""
+        marked = f", marked {left.agent_name}" if left.agent_name else ""
+        text.append(
+            "\n" + tame(f"left behind: {left.node}{metal}{marked}: {left.why}"), style="red"
+        )
     if operation.HasField("failure"):
         failure = operation.failure
         text.append(f"\n{tame(failure.kind)}: {tame(failure.message)}", style="red")

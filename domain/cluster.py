@@ -181,6 +181,10 @@ class ClusterPlan(Frozen):
     workers_at_once: int = 8
     change: PoolChange | None = None
     """What is to be changed, if the cluster stands already."""
+    forced: bool = False
+    """Of a delete: the cluster goes, also if machines of it cannot be given back."""
+    approve_each: str = ""
+    """Somebody wants to be asked before each of these, such as `pool`."""
     upgrade: Upgrade | None = None
     """What is to be upgraded, likewise."""
     repair: Repair | None = None

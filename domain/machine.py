@@ -109,6 +109,23 @@ class SlotPhase(StrEnum):
     RELEASED = "released"
 
 
+class LeftBehind(Frozen):
+    """A machine that was not given back, or something else that is still there."""
+
+    name: str
+    """The slot's, or what it is."""
+    system_id: str = ""
+    hostname: str = ""
+    agent_name: str = ""
+    """The mark it carries in MAAS."""
+    why: str = ""
+
+    @property
+    def said(self) -> str:
+        metal = f" ({self.system_id})" if self.system_id else ""
+        return f"{self.name}{metal}: {self.why}"
+
+
 class SlotState(Frozen):
     """What the store knows of one slot now."""
 

@@ -7,7 +7,7 @@ from typing import NewType
 from domain.cluster import Phase
 from domain.errors import Failure
 from domain.frozen import Frozen
-from domain.machine import Machine, Sighting
+from domain.machine import LeftBehind, Machine, Sighting
 
 OperationId = NewType("OperationId", str)
 
@@ -56,6 +56,14 @@ STALE = "STALE_OPERATION"
 """Why a mark is refused: its operation is over, or another has taken its place."""
 
 
+PAUSED = "OPERATION_PAUSED"
+"""Why a mark is refused: its operation begins no step at the moment. It is taken later."""
+
+NUDGE = "nudge"
+"""The signal that says to a workflow: look at your row. It carries nothing, so that losing one
+loses nothing."""
+
+
 class Ask(Frozen):
     """Who asks for a change, through which method, and under which key of their own."""
 
@@ -65,7 +73,12 @@ class Ask(Frozen):
     key: str = ""
     """The caller's request id. Empty: the caller cannot repeat this request safely."""
     digest: str = ""
-    """Of the request's bytes, to tell a repeated request from another under the same key."""
+    """Of the request's bytes and of what is wished besides, to tell a repeated request from another
+    under the same key."""
+    approve_each: str = ""
+    """Wished for an upgrade: to be asked before each of these."""
+    force: bool = False
+    """Wished for a delete: to let go of machines that cannot be given back."""
 
 
 class Operation(Frozen):
@@ -84,10 +97,18 @@ class Operation(Frozen):
     """Set when the work, its undo included, is over. A superseded operation is still undoing
     until then."""
     cancel_requested: bool = False
+    paused_by: str = ""
+    """Who paused it; empty while nobody has. It takes no further step until it is resumed."""
+    gate: str = ""
+    """What it stands before until somebody approves, such as `pool w`."""
+    gate_until: datetime | None = None
+    """When it is called off unless somebody has approved by then."""
     supersedes: OperationId | None = None
     """The operation this one pushed aside, whose undo it waits for."""
     waiting_on: str = ""
     failure: Failure | None = None
+    left_behind: tuple[LeftBehind, ...] = ()
+    """What a forced delete did not give back: somebody has to."""
     last_event: int = 0
 
 
@@ -176,6 +197,8 @@ class Brief(Frozen):
     """It has ended already, or another took its place before it began: there is nothing to do."""
     cancelled_by: str = ""
     """Who called it off before it began."""
+    paused: bool = False
+    """Whether somebody has paused it already."""
     supersedes: OperationId | None = None
 
 
@@ -196,6 +219,7 @@ class Reached(Frozen):
     """How far it has come, in words of its own: they stand in the cluster's message instead of a
     count of steps from now on."""
     failure: Failure | None = None
+    left_behind: tuple[LeftBehind, ...] = ()
 
     @classmethod
     def well(cls, operation: OperationId, phase: Phase | None, note: str) -> "Reached":

@@ -55,10 +55,11 @@ class Node(Frozen):
 
 
 class Draining(Frozen):
-    """A node whose pods have to leave, and until when they are waited for."""
+    """A node whose pods have to leave, and how long they are waited for."""
 
     node: Node
-    until: datetime
+    seconds: float
+    """From when they are first asked to."""
 
     @property
     def named(self) -> str:

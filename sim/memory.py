@@ -69,6 +69,7 @@ class MemoryMachines:
         metal = self._world.held_by(slot.agent_name)
         if metal is None:
             return
+        self._refuse_what_is_locked(metal)
         if self._world.refusing:
             self._world.refusing -= 1
             raise Failed(f"{metal.system_id} is locked")
@@ -80,8 +81,13 @@ class MemoryMachines:
     async def sweep(self, mark: ClusterMark) -> tuple[str, ...]:
         for metal in self._world.machines:
             if metal.cluster == mark.uid:
+                self._refuse_what_is_locked(metal)
                 self._world.give_back(metal)
         return ()
+
+    def _refuse_what_is_locked(self, metal: Metal) -> None:
+        if metal.system_id in self._world.locked:
+            raise Failed(f"{metal.system_id} is locked")
 
     async def stock(self) -> Stock:
         tags: dict[str, int] = {}

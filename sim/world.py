@@ -70,6 +70,8 @@ class MemoryWorld:
     """The control planes that take none but their own."""
     pods: dict[str, list[str]] = field(default_factory=dict)
     """Pods by node that will not leave it, each with what holds it."""
+    locked: set[str] = field(default_factory=set)
+    """Machines, by their ids, that nobody can give back."""
     configured: dict[str, str] = field(default_factory=dict)
     """The version that each cluster's own configuration names."""
     snapshots: dict[str, str] = field(default_factory=dict)

@@ -34,10 +34,10 @@ from domain.operation import (
 from domain.releases import Release
 from domain.repairs import Policy
 from domain.upgrades import TOUCHES
-from store import answers, journal, operations, plans, slots
+from store import answers, journal, operations, plans, slots, steps
 from store.engine import Database, Store, reading, transaction
 from store.gather import Gather
-from store.marks import MESSAGE_LENGTH
+from store.operations import MESSAGE_LENGTH
 from store.rows import ClusterRow, OperationRow, PoolRow, SlotRow, WatchRow, now, table_of
 from store.secrets import Secrets
 from store.stocks import last_seen, refuse_what_never_fits
@@ -108,13 +108,15 @@ class Clusters(Store):
     @transaction
     async def request_delete(self, session: AsyncSession, name: str, ask: Ask) -> Deleted:
         """Stop the cluster and whatever is being done to it. Asking again while it stops leads
-        to the same operation. The kubeconfig is withdrawn at once."""
+        to the same operation, unless force is wished for and that one has none: then it is pushed
+        aside as any other. The kubeconfig is withdrawn at once."""
         if earlier := await answers.answered(session, ask):
             return Deleted(operation=operations.as_operation(earlier))
         cluster, running = await held(session, ask.tenant, name)
         if cluster.operation != running.id:  # somebody else's delete came first
             running = await operations.locked(session, cluster.operation)
-        if cluster.phase == Phase.STOPPING and running.ended is None:
+        stops = cluster.phase == Phase.STOPPING and running.ended is None
+        if stops and (not ask.force or _is_forced(running)):
             answers.remember(session, ask, running.id)
             return Deleted(operation=operations.as_operation(running))
         superseded = _supersede(session, running)
@@ -203,7 +205,7 @@ class Clusters(Store):
                 cluster.published = False  # nothing answers there any more
             elif reached.published:
                 cluster.published = True
-            cluster.message = _message(row, reached.note, lacking)
+            cluster.message = operations.message(row, reached.note, lacking)
             if reached.stage is not None:  # what was seen was seen before what is done now
                 cluster.trouble = ""
                 silent = update(WatchRow).where(WatchRow.cluster == cluster.uid)
@@ -211,8 +213,12 @@ class Clusters(Store):
             cluster.proposal = ""
             cluster.changed = now()
         if reached.stage is not None:
-            await operations.close_steps(session, row.id)
-            operations.end(session, row, reached.stage, reached.note, reached.failure)
+            await steps.close(session, row.id)
+            note = reached.note
+            if left := await slots.left_behind(session, cluster.uid, reached.left_behind):
+                row.left_behind = operations.LEFT_BEHIND.dump_json(left).decode()
+                note += f"; left behind: {'; '.join(each.said for each in left)}"
+            operations.end(session, row, reached.stage, note, reached.failure)
         elif reached.note:
             journal.write(session, row, reached.note)
         if reached.phase is Phase.GONE and cluster.operation == row.id:
@@ -228,7 +234,7 @@ class Clusters(Store):
 async def _begun(session: AsyncSession, row: OperationRow, upgrade: Upgrade) -> bool:
     """Whether an upgrade has touched a node: one that has not is no upgrade that is to be
     finished."""
-    return upgrade.resumed or await operations.seen(session, row, TOUCHES)
+    return upgrade.resumed or await steps.begun(session, row.id, TOUCHES)
 
 
 async def _as_it_stands(session: AsyncSession, latest: OperationRow) -> ClusterPlan:
@@ -344,8 +350,13 @@ def _supersede(session: AsyncSession, row: OperationRow) -> OperationId | None:
     if not begun:
         operations.end(session, row, Stage.SUPERSEDED, "superseded before it began", None)
         return None
+    operations.release(row)
     journal.write(session, row, "superseded by a delete; undoing")
     return OperationId(row.id)
+
+
+def _is_forced(row: OperationRow) -> bool:
+    return ClusterPlan.model_validate_json(row.plan).forced
 
 
 def _signed(row: OperationRow, reached: Reached) -> Reached:
@@ -355,11 +366,6 @@ def _signed(row: OperationRow, reached: Reached) -> Reached:
     unsaid = "a delete" if row.stage == Stage.SUPERSEDED else "someone in Temporal"
     failure = Cancelled.by(row.cancelled_by or unsaid)
     return reached.model_copy(update={"note": failure.message, "failure": failure})
-
-
-def _message(row: OperationRow, *said: str) -> str:
-    before = f"{row.headline}; " if row.headline else f"{row.kind.removesuffix('-cluster')}: "
-    return f"{before}{'; '.join(filter(None, said))} (op {row.id})"[:MESSAGE_LENGTH]
 
 
 def said(row: Row[Any] | ClusterRow) -> str:

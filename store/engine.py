@@ -21,6 +21,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from domain.errors import Invalid, Unavailable
+from store import rehearsal
 from store.sqlite import Connection
 
 TRIES = 8
@@ -154,7 +155,11 @@ def _run(
         for attempt in range(1, TRIES + 1):
             try:
                 async with self._database.session(writes=writes) as session:
-                    return await method(self, session, *args, **kwargs)
+                    answer = await method(self, session, *args, **kwargs)
+                    if writes and rehearsal.under_way():
+                        await session.flush()
+                        rehearsal.end_here()
+                    return answer
             except DBAPIError as error:
                 if not _collided(error) or attempt == TRIES:
                     if _gone(error):

@@ -17,10 +17,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from domain.errors import Conflict
 from domain.machine import UNMOVED, Sighting, SlotPhase, filled
-from domain.operation import STALE, Mark, Stage, Step, StepState
+from domain.operation import PAUSED, STALE, Mark, Stage, Step, StepState
 from store import journal
 from store.engine import Database, Store, transaction
 from store.gather import Gather
+from store.operations import MESSAGE_LENGTH
 from store.rows import ClusterRow, JournalRow, OperationRow, SlotRow, StepRow, now, table_of
 
 STATES = {
@@ -38,7 +39,6 @@ RELEASING = "Releasing"
 OF_MACHINE = ("system_id", "hostname", "address", "status", "kubelet", "node", "machine")
 """What a slot says of the machine in it."""
 
-MESSAGE_LENGTH = 1000
 NOTE_LENGTH = 500
 
 
@@ -51,6 +51,7 @@ class _Operation:
     kind: str
     stage: str
     ended: datetime | None
+    paused_by: str
     waiting_on: str
     headline: str
     steps: int
@@ -156,6 +157,8 @@ class _Page:
         begins = mark.sighting is Sighting.BEGAN and not mark.step.undo
         if begins and operation.stage != Stage.RUNNING:
             return _stale(mark, f"is {operation.stage}")
+        if begins and operation.paused_by and not self._is_known(mark):
+            return _refused(mark, f"is paused by {operation.paused_by}", reason=PAUSED)
         step = self._step(mark)
         if mark.attempt < step.attempts:  # Temporal has given that attempt up
             late = mark.sighting is Sighting.BEGAN
@@ -174,6 +177,10 @@ class _Page:
         if changes := _of_slot(mark):
             self._slots.setdefault((operation.cluster, mark.step.subject), {}).update(changes)
         return None
+
+    def _is_known(self, mark: Mark) -> bool:
+        """Whether the step has begun before: then it may end, in however many attempts."""
+        return (mark.operation, str(mark.step)) in self._steps
 
     def _step(self, mark: Mark) -> _Step:
         key = (mark.operation, str(mark.step))
@@ -228,10 +235,12 @@ async def _each(
 
 
 def _stale(mark: Mark, why: str) -> Conflict:
+    return _refused(mark, why, reason=STALE)
+
+
+def _refused(mark: Mark, why: str, *, reason: str) -> Conflict:
     return Conflict(
-        f"{mark.step}: operation {mark.operation} {why}",
-        subject=mark.operation,
-        reason=STALE,
+        f"{mark.step}: operation {mark.operation} {why}", subject=mark.operation, reason=reason
     )
 
 
@@ -265,7 +274,8 @@ def _message(operation: _Operation, saying: str) -> str:
     kind = operation.kind.removesuffix("-cluster")
     done = min(operation.steps_done, operation.steps)  # the unforeseen has been done besides
     headline = operation.headline or f"{kind}: {done}/{operation.steps} steps"
-    return f"{headline}; {saying} (op {operation.id})"[:MESSAGE_LENGTH]
+    held = f"paused by {operation.paused_by}; " if operation.paused_by else ""
+    return f"{headline}; {held}{saying} (op {operation.id})"[:MESSAGE_LENGTH]
 
 
 def _of_slot(mark: Mark) -> dict[str, Any]:

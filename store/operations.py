@@ -6,12 +6,14 @@ refused: whoever still writes for it is a leftover of a crash."""
 from collections.abc import Sequence
 from datetime import timedelta
 
+from pydantic import TypeAdapter
 from sqlalchemy import ColumnElement, and_, delete, func, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.cluster import ClusterPlan, Phase
 from domain.errors import Conflict, Failure, Invalid, NotFound
 from domain.frozen import Frozen
+from domain.machine import LeftBehind, SlotState
 from domain.operation import (
     ACTIVE,
     Ask,
@@ -21,11 +23,10 @@ from domain.operation import (
     OperationId,
     Stage,
     Step,
-    StepKey,
-    StepState,
 )
-from domain.outline import USUALLY, keys, outline
-from store import answers, journal
+from domain.outline import keys, outline
+from domain.wishes import refuse_wishes
+from store import answers, journal, rehearsal, slots, steps
 from store.engine import Store, reading, transaction
 from store.rows import AnswerRow, ClusterRow, JournalRow, OperationRow, StepRow, now
 
@@ -35,8 +36,9 @@ UNDER_WAY = (
 )
 """What was taken up and has not ended, said as the index has it."""
 
-LEARN_FROM = 50
-"""Runs, the latest of each kind of step, from which its usual duration is learnt."""
+MESSAGE_LENGTH = 1000
+
+LEFT_BEHIND = TypeAdapter(tuple[LeftBehind, ...])
 
 
 def record(
@@ -51,6 +53,8 @@ def record(
 ) -> OperationRow:
     """Write down an accepted change, the caller's key and the journal's first line. The caller's
     transaction writes the object too: all of them are there, or none."""
+    refuse_wishes(kind, ask)
+    plan = plan.model_copy(update={"approve_each": ask.approve_each, "forced": ask.force})
     moment = now()
     row = OperationRow(
         id=operation,
@@ -68,14 +72,23 @@ def record(
         ended=None,
         cancel_requested=False,
         cancelled_by="",
+        paused_by="",
+        paused=None,
+        gate="",
+        gate_until=None,
+        approved="",
+        heeded=True,
         supersedes=supersedes or "",
         waiting_on="",
         failure="",
+        left_behind="",
         headline=plan.upgrade.headline(0) if plan.upgrade else "",
         steps=len(keys(outline(kind, plan))),
         steps_done=0,
         events=0,
     )
+    if (trial := rehearsal.under_way()) is not None:
+        trial.accepted = rehearsal.Accepted(kind, subject, plan)
     session.add(row)
     answers.remember(session, ask, operation)
     journal.write(session, row, f"{kind} of {subject} accepted from {ask.caller}")
@@ -94,9 +107,13 @@ def as_operation(row: OperationRow) -> Operation:
         started=row.started,
         ended=row.ended,
         cancel_requested=row.cancel_requested,
+        paused_by=row.paused_by,
+        gate=row.gate,
+        gate_until=row.gate_until,
         supersedes=OperationId(row.supersedes) if row.supersedes else None,
         waiting_on=row.waiting_on,
         failure=Failure.model_validate_json(row.failure) if row.failure else None,
+        left_behind=LEFT_BEHIND.validate_json(row.left_behind or "[]"),
         last_event=row.events,
     )
 
@@ -148,7 +165,12 @@ class Operations(Store):
         rows = await session.scalars(
             select(StepRow).where(StepRow.operation == operation).order_by(StepRow.started)
         )
-        return [as_step(row) for row in rows]
+        return [steps.as_step(row) for row in rows]
+
+    @reading
+    async def slots(self, session: AsyncSession, cluster_uid: str) -> list[SlotState]:
+        """The slots of the cluster that an operation is about, and what fills them now."""
+        return [slots.slot_state(row) for row in await slots.slots_of(session, cluster_uid)]
 
     @reading
     async def page(
@@ -184,21 +206,8 @@ class Operations(Store):
 
     @reading
     async def learnt(self, session: AsyncSession) -> dict[str, float]:
-        """How long each kind of step took of late, by its verb: the median, in seconds.
-
-        Each is asked for by itself, so that what is done often crowds out nothing that is done
-        seldom, and so that no more is read than is learnt from, however long the table."""
-        learnt = {}
-        for verb in USUALLY:
-            latest = (
-                select(StepRow.seconds)
-                .where(StepRow.verb == verb, StepRow.state == StepState.DONE)
-                .order_by(StepRow.ended.desc())
-                .limit(LEARN_FROM)
-            )
-            if taken := sorted(seconds or 0.0 for seconds in await session.scalars(latest)):
-                learnt[verb] = taken[len(taken) // 2]
-        return learnt
+        """How long each kind of step took of late, by its verb: the median, in seconds."""
+        return await steps.usually(session)
 
     @transaction
     async def begin(self, session: AsyncSession, operation: OperationId) -> Brief:
@@ -208,46 +217,23 @@ class Operations(Store):
         operation may take its place before this is asked again. Then it ends here, since its
         workflow will go no further; unless it has: this came late, and the workflow undoes."""
         row = await locked(session, operation)
+        pushed = row.stage == Stage.SUPERSEDED and row.ended is None
         if row.stage == Stage.REQUESTED and row.ended is None:
             row.stage = Stage.RUNNING
             row.started = now()
             journal.write(session, row, f"{row.kind} of {row.subject} started")
-        elif row.stage == Stage.SUPERSEDED and row.ended is None and not await seen(session, row):
+        elif pushed and not await steps.begun(session, row.id):
             end(session, row, Stage.SUPERSEDED, "superseded before it did anything", None)
+        row.heeded = True
         return Brief(
             operation=operation,
             kind=Kind(row.kind),
             plan=row.plan,
             over=row.ended is not None or row.stage not in ACTIVE,
             cancelled_by=row.cancelled_by,
+            paused=bool(row.paused_by),
             supersedes=OperationId(row.supersedes) if row.supersedes else None,
         )
-
-    @transaction
-    async def cancel(self, session: AsyncSession, operation: OperationId, who: str) -> Operation:
-        """Ask for an operation to be called off. Asking again changes nothing."""
-        row = await locked(session, operation)
-        if row.ended is not None or row.stage not in ACTIVE:
-            raise Conflict(
-                f"operation {operation} is {row.stage} and cannot be cancelled",
-                subject=operation,
-                reason="OPERATION_ENDED",
-                facts={"operation": operation, "state": row.stage},
-            )
-        if row.kind == Kind.DELETE_CLUSTER:
-            raise Conflict(
-                f"the delete of {row.subject} cannot be cancelled: "
-                "machines that are being given back are not ours to keep",
-                subject=operation,
-                reason="NOT_CANCELLABLE",
-                do=f"windlass op watch {operation}",
-                facts={"operation": operation, "state": row.stage},
-            )
-        if not row.cancel_requested:
-            row.cancel_requested = True
-            row.cancelled_by = who
-            journal.write(session, row, f"cancel asked for by {who}; undoing")
-        return as_operation(row)
 
     @transaction
     async def forget(self, session: AsyncSession, operation: OperationId) -> None:
@@ -280,10 +266,20 @@ class Operations(Store):
     async def fence(self, session: AsyncSession, operation: OperationId) -> None:
         """End an operation whose undo took too long for the one that took its place. From here
         on nobody writes for it; what it held is the new one's to give back."""
+        await _fence(session, await locked(session, operation))
+
+    @transaction
+    async def fence_others(self, session: AsyncSession, operation: OperationId) -> None:
+        """Fence every operation on the same cluster but this one, however long ago they were pushed
+        aside."""
         row = await locked(session, operation)
-        if row.ended is None:
-            await close_steps(session, row.id)
-            end(session, row, Stage.SUPERSEDED, "taken over before its undo had ended", None)
+        others = select(OperationRow.id).where(
+            OperationRow.cluster == row.cluster,
+            OperationRow.id != row.id,
+            OperationRow.ended.is_(None),
+        )
+        for other in (await session.scalars(others)).all():
+            await _fence(session, await locked(session, other))
 
     @reading
     async def unlaunched(
@@ -326,6 +322,13 @@ class Operations(Store):
         return await self._some(session, told, limit)
 
     @reading
+    async def unheeded(self, session: AsyncSession, limit: int = 100) -> list[Operation]:
+        """What was paused, resumed or approved and has not looked since: its workflow must be told
+        again."""
+        untold = and_(OperationRow.stage == Stage.RUNNING, OperationRow.heeded.is_(False))
+        return await self._some(session, untold, limit)
+
+    @reading
     async def silent(
         self, session: AsyncSession, seconds: float, requested_seconds: float, limit: int = 100
     ) -> list[Operation]:
@@ -365,32 +368,24 @@ def end(
     row.stage = Stage.SUPERSEDED if row.stage == Stage.SUPERSEDED else stage
     row.ended = now()
     row.waiting_on = ""
+    release(row)
     row.failure = failure.model_dump_json() if failure else ""
     journal.write(session, row, note, failure=failure, last=True)
 
 
-async def seen(session: AsyncSession, row: OperationRow, verb: str = "") -> bool:
-    """Whether any step of an operation has begun, or any of that verb."""
-    steps = select(StepRow.key).where(StepRow.operation == row.id)
-    first = (steps.where(StepRow.verb == verb) if verb else steps).limit(1)
-    return await session.scalar(first) is not None
+async def _fence(session: AsyncSession, row: OperationRow) -> None:
+    if row.ended is None:
+        await steps.close(session, row.id)
+        end(session, row, Stage.SUPERSEDED, "taken over before its undo had ended", None)
 
 
-async def close_steps(session: AsyncSession, operation: str) -> None:
-    """What was begun and never reported ended with the operation."""
-    await session.execute(
-        update(StepRow)
-        .where(StepRow.operation == operation, StepRow.state == StepState.ACTIVE)
-        .values(state=StepState.STUMBLED, note="not heard of again", ended=now())
-    )
+def message(row: OperationRow, *said: str) -> str:
+    """What a cluster says of its operation."""
+    before = f"{row.headline}; " if row.headline else f"{row.kind.removesuffix('-cluster')}: "
+    return f"{before}{'; '.join(filter(None, said))} (op {row.id})"[:MESSAGE_LENGTH]
 
 
-def as_step(row: StepRow) -> Step:
-    return Step(
-        key=StepKey.parse(row.key),
-        state=StepState(row.state),
-        started=row.started,
-        ended=row.ended,
-        attempts=row.attempts,
-        note=row.note,
-    )
+def release(row: OperationRow) -> None:
+    """Whoever ends or is called off stands before nothing any more, and nothing holds it."""
+    row.paused_by = row.gate = ""
+    row.paused = row.gate_until = None

@@ -8,7 +8,7 @@ from domain.operation import StepState
 from domain.quarantine import Terms
 from domain.repairs import Policy
 from domain.why import MOST_STUMBLES, Facts
-from store import operations, slots
+from store import operations, slots, steps
 from store.clusters import as_cluster, living, unknown
 from store.engine import Database, Store, reading
 from store.quarantine import quarantined
@@ -48,6 +48,6 @@ class Reasons(Store):
             wanted={CONTROL_PLANE: masters, **{pool.name: pool.wanted for pool in pools}},
             patients=tuple(map(as_patient, rows)),
             operation=operations.as_operation(latest),
-            stumbles=tuple(operations.as_step(row) for row in stumbles),
+            stumbles=tuple(steps.as_step(row) for row in stumbles),
             quarantined=tuple(await quarantined(session, self._terms)),
         )

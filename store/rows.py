@@ -194,10 +194,22 @@ class OperationRow(Row):
     ended: Mapped[datetime | None]
     cancel_requested: Mapped[bool]
     cancelled_by: Mapped[str]
+    paused_by: Mapped[str]
+    paused: Mapped[datetime | None]
+    """Since when."""
+    gate: Mapped[str]
+    """What it stands before until somebody approves."""
+    gate_until: Mapped[datetime | None]
+    approved: Mapped[str]
+    """The gate that was opened last."""
+    heeded: Mapped[bool]
+    """Whether its workflow has seen the latest of these wishes."""
     supersedes: Mapped[str] = mapped_column(ID)
     waiting_on: Mapped[str]
     failure: Mapped[str]
     """JSON, or empty."""
+    left_behind: Mapped[str]
+    """JSON of what a forced delete did not give back, or empty."""
     headline: Mapped[str]
     """How far it has come in words of its own; empty: its steps are counted."""
     steps: Mapped[int]

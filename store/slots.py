@@ -10,7 +10,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.cluster import ClusterPlan, Phase, PoolOrder
-from domain.machine import Label, Machine, Role, Slot, SlotPhase, SlotState
+from domain.machine import Label, LeftBehind, Machine, Role, Slot, SlotPhase, SlotState
 from domain.naming import CONTROL_PLANE
 from domain.releases import Release
 from domain.repairs import ANSWERING
@@ -94,6 +94,27 @@ async def slots_of(session: AsyncSession, cluster_uid: str) -> list[SlotRow]:
 async def pools_of(session: AsyncSession, cluster_uid: str) -> list[PoolRow]:
     query = select(PoolRow).where(PoolRow.cluster == cluster_uid).order_by(PoolRow.ordinal)
     return list(await session.scalars(query))
+
+
+async def left_behind(
+    session: AsyncSession, cluster_uid: str, reported: Sequence[LeftBehind]
+) -> tuple[LeftBehind, ...]:
+    """What is reported by its name alone, with all that the rows know of it."""
+    if not reported:
+        return ()
+    known = {row.name: row for row in await slots_of(session, cluster_uid)}
+    return tuple(
+        each.model_copy(
+            update={
+                "system_id": row.system_id,
+                "hostname": row.hostname,
+                "agent_name": slot_state(row).slot.agent_name,
+            }
+        )
+        if (row := known.get(each.name))
+        else each
+        for each in reported
+    )
 
 
 class Standing(NamedTuple):

@@ -9,7 +9,8 @@ from activities.errors import understood
 from activities.progress import Progress
 from domain.cluster import ClusterPlan, Phase
 from domain.operation import Brief, Cancelled, OperationId, Reached
-from workflows.steps import book
+from workflows.books import book
+from workflows.helm import helm
 from workflows.together import told_to_stop
 
 Work = Callable[[ClusterPlan, Brief], Awaitable[Reached]]
@@ -27,6 +28,7 @@ async def carry_out(operation: OperationId, work: Work, *, failed: Phase | None)
         failure = Cancelled.by(brief.cancelled_by or "its caller")
         await book(Progress.record, Reached.badly(operation, failed, failure))
         return
+    helm().told(paused=brief.paused)
     plan = ClusterPlan.model_validate_json(brief.plan)
     try:
         reached = await work(plan, brief)

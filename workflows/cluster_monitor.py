@@ -8,8 +8,9 @@ from activities.healing import Healing
 from activities.tending import Tending
 from activities.watching import Patrol, Watching
 from domain.seen import Tour
+from workflows.books import book
 from workflows.policies import RAREST_LOOK, TOURING, TOURS_PER_RUN
-from workflows.steps import book, queue
+from workflows.steps import queue
 
 
 @workflow.defn

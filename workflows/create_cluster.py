@@ -12,11 +12,13 @@ from domain.cluster import ClusterPlan, Phase
 from domain.machine import Machine, Slot
 from domain.operation import Brief, OperationId, Reached
 from domain.ports import Endpoint, Joining
+from workflows.books import book
 from workflows.carrying_out import carry_out
 from workflows.growth import Growth
+from workflows.limits import within
 from workflows.policies import BRIEF, OPERATION_DEADLINE, PATIENT, WATCHING
-from workflows.steps import book, do
-from workflows.together import together, within
+from workflows.steps import do
+from workflows.together import together
 from workflows.unwind import Unwind
 
 

@@ -1,18 +1,24 @@
 """A cluster taken apart: every machine given back, the name free again."""
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 from activities.endpoints import Endpoints
+from activities.errors import pushed_aside, understood
 from activities.machines import Machines
 from activities.progress import Progress
 from domain import ports
 from domain.cluster import ClusterPlan, Phase
+from domain.machine import LeftBehind
 from domain.operation import Brief, OperationId, Reached
 from domain.ports import Endpoint
+from workflows.books import book
 from workflows.carrying_out import carry_out
-from workflows.policies import FIRST_LOOK, RAREST_LOOK, STUBBORN, UNDO_DEADLINE
-from workflows.steps import book, do
+from workflows.policies import FIRST_LOOK, INSISTING, RAREST_LOOK, STUBBORN, UNDO_DEADLINE
+from workflows.steps import Subject, do
 from workflows.together import together
 
 
@@ -21,7 +27,8 @@ class DeleteCluster:
     """Never needs a healthy API or a host that answers: it asks MAAS alone.
 
     What runs on the cluster is pushed aside first and gets its time to undo; then every machine
-    is released, known to us or not, and tried for until MAAS has let go of it."""
+    is released, known to us or not, and tried for until MAAS has let go of it. A forced one tries a
+    few times, and says in the end what it left."""
 
     @workflow.run
     async def run(self, operation: OperationId) -> None:
@@ -30,10 +37,37 @@ class DeleteCluster:
     async def _delete(self, plan: ClusterPlan, brief: Brief) -> Reached:
         if brief.supersedes:
             await self._push_aside(brief.supersedes)
+        if plan.forced:
+            return await self._let_go(plan, brief)
         await together(*(do(Machines.release, slot, STUBBORN) for slot in plan.slots))
         await do(Machines.sweep, ports.mark(plan), STUBBORN)
-        await do(Endpoints.remove, Endpoint(cluster_uid=plan.uid, name=plan.endpoint), STUBBORN)
+        await do(Endpoints.remove, _endpoint(plan), STUBBORN)
         return Reached.well(brief.operation, Phase.GONE, "deleted")
+
+    async def _let_go(self, plan: ClusterPlan, brief: Brief) -> Reached:
+        """Give back what can be given back, and remember the rest: the cluster goes either way."""
+        await book(Progress.fence_others, brief.operation)
+        kept = await together(*(self._kept(Machines.release, slot) for slot in plan.slots))
+        if more := await self._kept(Machines.sweep, ports.mark(plan)):
+            kept.append(more)
+        else:
+            kept.clear()  # nothing carries the cluster's mark any more
+        kept.append(await self._kept(Endpoints.remove, _endpoint(plan)))
+        left = tuple(each for each in kept if each is not None)
+        reached = Reached.well(brief.operation, Phase.GONE, "deleted")
+        return reached.model_copy(update={"left_behind": left})
+
+    async def _kept(
+        self, step: Callable[[Any, Subject], Awaitable[Any]], subject: Subject
+    ) -> LeftBehind | None:
+        """What is left behind because it could not be taken away; None if it could."""
+        try:
+            await do(step, subject, INSISTING)
+        except FailureError as error:
+            if pushed_aside(error):
+                raise
+            return LeftBehind(name=subject.named, why=understood(error).message)
+        return None
 
     async def _push_aside(self, other: OperationId) -> None:
         """Tell the other operation to stop and wait for its undo; past the deadline take over:
@@ -50,3 +84,7 @@ class DeleteCluster:
                 return
             await workflow.sleep(pause)
             pause = min(pause * 2, RAREST_LOOK)
+
+
+def _endpoint(plan: ClusterPlan) -> Endpoint:
+    return Endpoint(cluster_uid=plan.uid, name=plan.endpoint)

@@ -22,6 +22,8 @@ from domain.machine import Machine, Role, Slot
 from domain.operation import OperationId
 from domain.ports import Clearing, Endpoint, Joining, Node
 from domain.quarantine import MachineFailure, is_to_blame
+from workflows.books import book
+from workflows.limits import within
 from workflows.policies import (
     BRIEF,
     COURTESY,
@@ -32,8 +34,7 @@ from workflows.policies import (
     WATCHING,
 )
 from workflows.provision_machine import Provision, ProvisionMachine
-from workflows.steps import book, child, do, undo
-from workflows.together import within
+from workflows.steps import child, do, undo
 from workflows.unwind import Unwind
 
 MACHINES_PER_SLOT = 3

@@ -121,6 +121,17 @@ POWER: ActivityConfig = {
 }
 """A controller that powers a machine, or cannot: then another machine is the better way."""
 
+INSISTING = ActivityConfig(
+    start_to_close_timeout=timedelta(minutes=5),
+    schedule_to_close_timeout=timedelta(minutes=5),
+    heartbeat_timeout=HEARTBEAT,
+    retry_policy=RetryPolicy(
+        initial_interval=timedelta(seconds=1), backoff_coefficient=2, maximum_attempts=3
+    ),
+    cancellation_type=_WAIT,
+)
+"""What is tried before it is said to be left behind: three times, and for five minutes at most."""
+
 LOOK = ActivityConfig(
     start_to_close_timeout=timedelta(minutes=2),
     schedule_to_close_timeout=timedelta(minutes=5),
@@ -161,6 +172,11 @@ UNDO_DEADLINE = timedelta(minutes=15)
 
 FIRST_LOOK, RAREST_LOOK = timedelta(seconds=0.1), timedelta(seconds=5)
 """How often it is looked at meanwhile: twice as rarely each time."""
+
+FIRST_GLANCE, RAREST_GLANCE = timedelta(minutes=1), timedelta(hours=1)
+"""How often a workflow looks by itself at what is wished of it: at first, and while it is held
+twice as rarely each time. A nudge is there at once; a pause may last for months, and each look is
+remembered in the workflow's history."""
 
 GIVING_BACK = timedelta(minutes=15)
 """What MAAS gets to take a machine back that a cluster is done without. Then the operation ends

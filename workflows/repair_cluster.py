@@ -17,10 +17,11 @@ from domain.ports import Joining
 from domain.repairs import Mending, Remedy, Repair
 from workflows.carrying_out import carry_out
 from workflows.growth import Growth, courteously
+from workflows.limits import within
 from workflows.policies import BRIEF, COURTESY, IN_PASSING, LEAVING, OPERATION_DEADLINE
 from workflows.revive_node import Revival, ReviveNode
 from workflows.steps import child, do
-from workflows.together import together, within
+from workflows.together import together
 from workflows.unwind import Unwind
 
 

@@ -1,7 +1,5 @@
 """One node taken out of a living cluster, and its machine given back."""
 
-from datetime import timedelta
-
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
@@ -65,9 +63,9 @@ class RetireMachine:
         node = retirement.node
         unwind.add(Kubernetes.uncordon, node, BRIEF)
         await do(Kubernetes.cordon, node, BRIEF)
-        until = workflow.now() + timedelta(seconds=retirement.drain_seconds)
+        draining = Draining(node=node, seconds=retirement.drain_seconds)
         try:
-            await do(Kubernetes.drain, Draining(node=node, until=until), DRAINING)
+            await do(Kubernetes.drain, draining, DRAINING)
         except FailureError as error:
             why = understood(error)
             if why.reason != "DRAIN_OVERDUE":

@@ -1,7 +1,7 @@
-"""The verbs all workflows are written in: do a step, take one back, keep a book."""
+"""The verbs all workflows are written in: do a step, take one back, run a part."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
 from temporalio import workflow
@@ -16,10 +16,11 @@ from temporalio.workflow import (
     ParentClosePolicy,
 )
 
+from activities.errors import held
 from activities.verbs import BOOKS_QUEUE, name_of, queue_of
 from domain.operation import StepKey
-from workflows.policies import BOOKS
-from workflows.together import ended, told_to_stop
+from workflows.helm import helm
+from workflows.together import told_to_stop
 
 
 class Named(Protocol):
@@ -41,8 +42,9 @@ async def do(
     *,
     turn: int = 1,
 ) -> Answer:
-    """Take one step in the world, and ask afterwards whether we were told to stop meanwhile."""
-    return await _unless_stopped(_take(step, subject, how, turn=turn, undo=False))
+    """Take one step in the world, once nothing holds us, and ask afterwards whether we were told to
+    stop meanwhile."""
+    return await _unless_stopped(lambda: _take(step, subject, how, turn=turn, undo=False))
 
 
 async def child(
@@ -52,31 +54,40 @@ async def child(
     id: str,
 ) -> Answer:
     """Run a part that has a name and a history of its own. It is told to stop when we are, and we
-    wait until it has."""
-    return await _unless_stopped(
-        workflow.execute_child_workflow(
+    wait until it has; when we are nudged, so is it."""
+
+    async def run_it() -> Answer:
+        handle = await workflow.start_child_workflow(
             run,
             fact,
             id=id,
             cancellation_type=ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
             parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
         )
-    )
+        with helm().passing_on_to(handle):
+            return await handle
+
+    return await _unless_stopped(run_it)
 
 
-async def _unless_stopped(work: Coroutine[Any, Any, Answer]) -> Answer:
-    """Do it, unless we were told to stop before. Being told meanwhile is one and the same
-    exception, however it came to us: a hand whose worker is dead hears of no cancel and times out,
-    which is no fault of its machine."""
-    if told_to_stop():
-        work.close()
-        raise asyncio.CancelledError
-    try:
-        answer = await work
-    except (ActivityError, ChildWorkflowError) as error:
-        if told_to_stop() or is_cancelled_exception(error):
-            raise asyncio.CancelledError from error
-        raise
+async def _unless_stopped(work: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Do it once nothing holds us, unless we were told to stop before. Being told meanwhile is one
+    and the same exception, however it came to us: a hand whose worker is dead hears of no cancel
+    and times out, which is no fault of its machine."""
+    while True:
+        await helm().clear()
+        if told_to_stop():
+            raise asyncio.CancelledError
+        try:
+            answer = await work()
+        except (ActivityError, ChildWorkflowError) as error:
+            if told_to_stop() or is_cancelled_exception(error):
+                raise asyncio.CancelledError from error
+            if not held(error):
+                raise
+            helm().mistaken()
+        else:
+            break
     if told_to_stop():
         raise asyncio.CancelledError
     return answer
@@ -113,12 +124,3 @@ async def _take(
 def queue(name: str) -> str:
     """The full name of a task queue: what stands before our own queue's name stands before all."""
     return workflow.info().task_queue.removesuffix(BOOKS_QUEUE) + name
-
-
-async def book(step: Callable[[Any, Fact], Awaitable[Answer]], fact: Fact) -> Answer:
-    """Write to our own rows, or read them. Being told to stop meanwhile changes nothing here, or
-    how an operation ended might never be written; the next step asks for it."""
-    writing = workflow.execute_local_activity_method(step, fact, **BOOKS)
-    task = asyncio.create_task(writing)
-    await ended([task])
-    return task.result()

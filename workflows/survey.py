@@ -5,8 +5,9 @@ from temporalio.workflow import ActivityConfig
 
 from activities.machines import Machines
 from activities.sweeping import Sweeping
+from workflows.books import book
 from workflows.policies import LOOK
-from workflows.steps import book, queue
+from workflows.steps import queue
 
 
 @workflow.defn

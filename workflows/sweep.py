@@ -7,10 +7,11 @@ from temporalio.exceptions import FailureError, WorkflowAlreadyStartedError
 from temporalio.workflow import ParentClosePolicy
 
 from activities.sweeping import Due, Sweeping
+from domain.operation import NUDGE
+from workflows.books import book
 from workflows.catalogue import CATALOGUE
 from workflows.cluster_monitor import ClusterMonitor
 from workflows.policies import BOOKS
-from workflows.steps import book
 
 
 @workflow.defn
@@ -25,6 +26,8 @@ class Sweep:
             await self._launch(due)
         for due in standing.called_off:
             await self._tell(due)
+        for due in standing.unheeded:
+            await self._nudge(due)
         for due in standing.silent:
             await book(Sweeping.verify, due)
         for cluster in standing.unwatched:
@@ -56,6 +59,12 @@ class Sweep:
         except WorkflowAlreadyStartedError:
             workflow.logger.debug("the monitor of %s is there and waits for a worker", cluster)
         await book(Sweeping.watches, cluster)
+
+    async def _nudge(self, due: Due) -> None:
+        try:
+            await workflow.get_external_workflow_handle(f"op-{due.id}").signal(NUDGE)
+        except FailureError:
+            workflow.logger.debug("operation %s has ended meanwhile", due.id)
 
     async def _tell(self, due: Due) -> None:
         try:

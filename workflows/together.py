@@ -8,20 +8,19 @@ import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
 from contextvars import ContextVar
-from datetime import timedelta
 from typing import Any, TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError
 
 Answer = TypeVar("Answer")
 
 
-class _Walk:
-    """Lanes walked side by side, and whether they were called off."""
+class Walk:
+    """Lanes walked side by side, and whether they were called off, themselves or with the lane that
+    they set out from."""
 
-    def __init__(self, around: "_Walk | None") -> None:
-        self._around = around
+    def __init__(self) -> None:
+        self._around = _walk.get()
         self._stopped = False
 
     @property
@@ -43,7 +42,7 @@ class _Walk:
         await ended(tasks)
 
 
-_walk: ContextVar[_Walk | None] = ContextVar("walk", default=None)
+_walk: ContextVar[Walk | None] = ContextVar("walk", default=None)
 
 
 def told_to_stop() -> bool:
@@ -65,7 +64,7 @@ async def together(*work: Coroutine[Any, Any, Answer]) -> list[Answer]:
     `asyncio.gather` would return with the others still running, so an unwind could race a join.
     `asyncio.TaskGroup` would raise an ExceptionGroup, which Temporal takes for a bug in the
     workflow and retries for ever."""
-    walk = _Walk(_walk.get())
+    walk = Walk()
     tasks = walk.start(list(work))
     try:
         for done in workflow.as_completed(tasks):
@@ -74,19 +73,3 @@ async def together(*work: Coroutine[Any, Any, Answer]) -> list[Answer]:
         await walk.stop(tasks)
         raise
     return [task.result() for task in tasks]
-
-
-async def within(limit: timedelta, work: Coroutine[Any, Any, Answer]) -> Answer:
-    """Run to the end, or cancel it once the time is up, wait for it, and fail as Overdue."""
-    walk = _Walk(_walk.get())
-    tasks = walk.start([work])
-    try:
-        await workflow.wait(tasks, timeout=limit.total_seconds())
-    except asyncio.CancelledError:
-        await walk.stop(tasks)
-        raise
-    (task,) = tasks
-    if task.done():
-        return task.result()
-    await walk.stop(tasks)
-    raise ApplicationError(f"not done within {limit}", type="Overdue", non_retryable=True)

@@ -12,9 +12,11 @@ from domain.cluster import ClusterPlan, PoolUpgrade, Upgrade
 from domain.machine import Machine, Role
 from domain.operation import Brief, OperationId, Reached
 from domain.ports import Node, Snapshot, Upgrading
+from workflows.books import book
 from workflows.carrying_out import carry_out
+from workflows.helm import helm
 from workflows.policies import BRIEF, PATIENT
-from workflows.steps import book, child, do
+from workflows.steps import child, do
 from workflows.together import together
 from workflows.upgrade_node import Renewal, UpgradeNode
 
@@ -48,7 +50,7 @@ class UpgradeCluster:
             await self._node(plan, upgrade, machine, lead=lead)
             self._refuse_to_roll_on()
         for pool in upgrade.pools:
-            await self._before(pool)
+            await self._before(plan, pool)
             await self._pool(plan, upgrade, pool)
             self._refuse_to_roll_on()
         told = [f"every node runs {upgrade.release.version}", *self._warned()]
@@ -69,8 +71,10 @@ class UpgradeCluster:
             where = await do(Kubeadm.back_up, snapshot, PATIENT)
             await self._say(f"etcd and the certificates are kept: {where}")
 
-    async def _before(self, pool: PoolUpgrade) -> None:
+    async def _before(self, plan: ClusterPlan, pool: PoolUpgrade) -> None:
         """Whatever has to be waited for before a pool is touched."""
+        if plan.approve_each:
+            await helm().approved(f"pool {pool.name}")
 
     async def _pool(self, plan: ClusterPlan, upgrade: Upgrade, pool: PoolUpgrade) -> None:
         room = asyncio.Semaphore(upgrade.at_once)

@@ -1,7 +1,5 @@
 """One node brought from one release to the next, without leaving its cluster."""
 
-from datetime import timedelta
-
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
@@ -87,9 +85,9 @@ class UpgradeNode:
         node = renewal.node
         unwind.add(Kubernetes.uncordon, node, BRIEF)
         await do(Kubernetes.cordon, node, BRIEF)
-        until = workflow.now() + timedelta(seconds=renewal.drain_seconds)
+        draining = Draining(node=node, seconds=renewal.drain_seconds)
         try:
-            await do(Kubernetes.drain, Draining(node=node, until=until), DRAINING)
+            await do(Kubernetes.drain, draining, DRAINING)
         except FailureError as error:
             why = understood(error)
             if why.reason != "DRAIN_OVERDUE":

@@ -1,9 +1,6 @@
 """Between the domain's operations and their two contracts."""
 
-import base64
-import hashlib
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from google.longrunning import operations_pb2 as longrunning  # type: ignore[import-untyped]
 from google.protobuf.duration_pb2 import Duration
@@ -14,33 +11,19 @@ from google.rpc import code_pb2, status_pb2  # type: ignore[import-untyped]
 from api.errors import code_of, number, packed_failure, wrong
 from api.ops import states
 from api.ops.outlook import Standing
-from domain.errors import Failure, Invalid, Violation
+from api.ops.plans import Foreseen
+from domain.errors import Failure
+from domain.machine import LeftBehind
 from domain.operation import Event, Operation, OperationId, Stage, Step
+from domain.prospect import Prospect
 from protos.gen.ops import operations_pb2 as pb
 
 PREFIX = "operations/"
 ID_LENGTH = 36
+GATE_LENGTH = 100
 
 LAST_EVENT = 2**31 - 1
 """No event has a greater number; the journal counts in 32 bits."""
-
-PAGE = 50
-PAGE_MOST = 500
-
-_STAGES = {number: stage for stage, number in states.STAGES.items()}
-
-
-class Filters(NamedTuple):
-    """Which operations are asked for."""
-
-    subject: str = ""
-    kind: str = ""
-    stages: tuple[Stage, ...] = ()
-
-    def digest(self) -> bytes:
-        """What a page token of these filters carries, so that it fits no others."""
-        text = "\0".join((self.subject, self.kind, *sorted(self.stages)))
-        return hashlib.sha256(text.encode()).digest()[:12]
 
 
 def identity(name: str) -> OperationId:
@@ -53,40 +36,11 @@ def identity(name: str) -> OperationId:
     return OperationId(found)
 
 
-def filters(request: pb.ListOperationsRequest) -> Filters:
-    for field, text in (("subject", request.subject), ("kind", request.kind)):
-        if not (text == "" or text.isprintable()):
-            raise wrong(field, "must be printable")
-    unknown = [number for number in request.stages if number not in _STAGES]
-    if unknown:
-        raise wrong("stages", f"{unknown[0]} is not a stage to ask for")
-    stages = tuple(sorted({_STAGES[number] for number in request.stages}))
-    return Filters(request.subject, request.kind, stages)
-
-
-def page_size(asked: int) -> int:
-    if asked < 0:
-        raise wrong("page_size", f"{asked} is negative")
-    return min(asked or PAGE, PAGE_MOST)
-
-
-def page_token(last: OperationId, of: Filters) -> str:
-    """Where the next page goes on. It says nothing to callers and is good for these filters."""
-    return base64.urlsafe_b64encode(of.digest() + last.encode()).decode()
-
-
-def page_start(token: str, of: Filters) -> OperationId | None:
-    """Where a page begins: behind this operation. None: with the newest."""
-    if not token:
-        return None
-    try:
-        raw = base64.b64decode(token.encode(), altchars=b"-_", validate=True)
-        digest, last = raw[: len(of.digest())], raw[len(of.digest()) :].decode("ascii")
-    except ValueError as error:
-        raise _strange_token() from error
-    if digest != of.digest() or not last.isprintable():
-        raise _strange_token()
-    return OperationId(last)
+def gate(name: str) -> str:
+    """The name of a gate, which may be left out."""
+    if len(name) > GATE_LENGTH or not (name == "" or name.isprintable()):
+        raise wrong("gate", "cannot be the name of a gate")
+    return name
 
 
 def place(after: int) -> int:
@@ -117,6 +71,10 @@ def operation(standing: Standing) -> pb.Operation:
         steps=map(_step, standing.steps),
         last_event=of.last_event,
         request_id=of.request_id,
+        paused_by=of.paused_by,
+        gate=of.gate,
+        gate_until=moment(of.gate_until),
+        left_behind=map(_left, of.left_behind),
     )
 
 
@@ -128,6 +86,16 @@ def event(of: Event, standing: Standing) -> pb.OperationEvent:
         step=_step(of.step) if of.step else None,
         operation=operation(standing),
         last=of.last,
+    )
+
+
+def plan(of: Foreseen) -> pb.PlanResponse:
+    return pb.PlanResponse(
+        kind=of.accepted.kind,
+        subject=of.accepted.subject,
+        steps=map(_step, of.steps),
+        machines=map(_prospect, of.machines),
+        duration=_span(of.duration),
     )
 
 
@@ -174,6 +142,27 @@ def _step(step: Step) -> pb.Step:
     )
 
 
+def _prospect(of: Prospect) -> pb.PlannedMachine:
+    return pb.PlannedMachine(
+        node=of.node,
+        pool=of.pool,
+        fate=states.FATES[of.fate],
+        instance_type=of.instance_type,
+        system_id=of.system_id,
+        hostname=of.hostname,
+    )
+
+
+def _left(of: LeftBehind) -> pb.LeftBehind:
+    return pb.LeftBehind(
+        node=of.name,
+        system_id=of.system_id,
+        hostname=of.hostname,
+        agent_name=of.agent_name,
+        why=of.why,
+    )
+
+
 def _failure(failure: Failure | None) -> pb.Failure | None:
     if failure is None:
         return None
@@ -195,12 +184,3 @@ def _span(span: timedelta | None) -> Duration | None:
     duration = Duration()
     duration.FromTimedelta(span)
     return duration
-
-
-def _strange_token() -> Invalid:
-    return Invalid(
-        "page_token: is not one that was given out for these filters",
-        reason="PAGE_TOKEN_INVALID",
-        do="list again from the first page, with the same filters on every page",
-        violations=[Violation(field="page_token", description="is not one of ours")],
-    )

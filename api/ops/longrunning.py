@@ -9,12 +9,13 @@ from google.protobuf.empty_pb2 import Empty
 from api.asking import Context, asked
 from api.errors import wrong
 from api.launch import Launch
-from api.ops import convert
-from api.ops.convert import Filters
+from api.ops import convert, pages
 from api.ops.outlook import Outlook
+from api.ops.pages import Filters
 from domain.operation import OperationId
 from store import operations as store
 from store.journal import Journal
+from store.steering import Steering
 
 WAIT_SECONDS = 29.0
 """A little less than a call may take, so that waiting ends with an answer."""
@@ -30,6 +31,7 @@ class LongRunning:
     def __init__(
         self,
         operations: store.Operations,
+        steering: Steering,
         journal: Journal,
         outlook: Outlook,
         launch: Launch,
@@ -37,6 +39,7 @@ class LongRunning:
         wait_seconds: float = WAIT_SECONDS,
     ) -> None:
         self._operations = operations
+        self._steering = steering
         self._journal = journal
         self._outlook = outlook
         self._launch = launch
@@ -49,14 +52,14 @@ class LongRunning:
             raise wrong("name", 'must be "operations", or empty')
         if request.filter:
             raise wrong("filter", "is not supported: windlass.v1.Operations has filters")
-        size, start = convert.page_size(request.page_size), request.page_token
+        size, start = pages.page_size(request.page_size), request.page_token
         found = await self._operations.page(
-            size=size + 1, before=convert.page_start(start, Filters())
+            size=size + 1, before=pages.page_start(start, Filters())
         )
         shown, more = found[:size], found[size:]
         return pb.ListOperationsResponse(
             operations=[convert.long_running(await self._outlook.of(each)) for each in shown],
-            next_page_token=convert.page_token(shown[-1].id, Filters()) if more else "",
+            next_page_token=pages.page_token(shown[-1].id, Filters()) if more else "",
         )
 
     async def GetOperation(self, request: pb.GetOperationRequest, context: Context) -> pb.Operation:
@@ -77,7 +80,7 @@ class LongRunning:
 
     async def CancelOperation(self, request: pb.CancelOperationRequest, context: Context) -> Empty:
         operation = convert.identity(request.name)
-        await self._operations.cancel(operation, asked(request).caller)
+        await self._steering.cancel(operation, asked(request).caller)
         self._launch.cancel_soon(operation)
         return Empty()
 

@@ -61,6 +61,10 @@ class Outlook:
             return last
         return (await self._estimated(operation))._replace(steps=())
 
+    async def foreseen(self, legs: tuple[Leg, ...]) -> timedelta | None:
+        """How long steps that nobody has taken yet would take. None: nothing is learnt yet."""
+        return progress(legs, [], await self._usually(), datetime.now(UTC)).eta
+
     async def _read(self, ids: Sequence[OperationId]) -> Sequence[Standing | Exception]:
         found: dict[OperationId, Standing | Exception] = {}
         for operation in ids:
@@ -78,7 +82,8 @@ class Outlook:
         so_far = progress(legs, seen, await self._usually(), now)
         percent = 100 if operation.stage is Stage.SUCCEEDED else so_far.percent
         undoing = operation.stage not in ACTIVE or operation.cancel_requested
-        unknown = undoing or operation.waiting_on  # nobody knows for how long
+        held = operation.paused_by or operation.gate or operation.waiting_on
+        unknown = undoing or held  # nobody knows for how long
         standing = Standing(operation, percent, None if unknown else so_far.eta)
         _keep(self._last, operation.id, standing, STANDINGS)
         return standing._replace(steps=told(legs, seen))

@@ -1,7 +1,8 @@
-"""The domain's stages, step states and phases in the words of windlass.v1."""
+"""The domain's stages, step states, phases and fates in the words of windlass.v1."""
 
 from domain.cluster import Phase
 from domain.operation import Stage, StepState
+from domain.prospect import Fate
 from domain.repairs import Policy
 from protos.gen.ops import clusters_pb2, health_pb2
 from protos.gen.ops import operations_pb2 as pb
@@ -39,3 +40,9 @@ POLICIES: dict[Policy, health_pb2.Policy.ValueType] = {
 }
 
 POLICY_NAMES = tuple(health_pb2.Policy.Name(number) for number in POLICIES.values())
+
+FATES: dict[Fate, pb.MachineFate.ValueType] = {
+    Fate.TAKEN: pb.TAKEN,
+    Fate.RETURNED: pb.RETURNED,
+    Fate.KEPT: pb.KEPT,
+}

@@ -83,6 +83,7 @@ class Peer:
     reading: care.WhyResponse = field(default_factory=care.WhyResponse)
     policy: care.Policy.ValueType = care.PROPOSE
     quarantined: list[care.QuarantinedMachine] = field(default_factory=list)
+    plan: ops.PlanResponse = field(default_factory=ops.PlanResponse)
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
     version: str = "v0.1.0+abc"
     doors: dict[str, tuple[int, str]] = field(
@@ -286,6 +287,32 @@ class Operations(ops_grpc.OperationsServicer):
             if event.number in story.breaks:
                 story.breaks.remove(event.number)
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "the server goes away")
+
+    async def Cancel(self, request: Any, context: Any) -> ops.Operation:
+        await self.peer.take("Cancel", request, context)
+        return (await self._story(request.name, context)).operation
+
+    async def Pause(self, request: Any, context: Any) -> ops.Operation:
+        await self.peer.take("Pause", request, context)
+        operation = (await self._story(request.name, context)).operation
+        operation.paused_by = "ann"
+        return operation
+
+    async def Resume(self, request: Any, context: Any) -> ops.Operation:
+        await self.peer.take("Resume", request, context)
+        operation = (await self._story(request.name, context)).operation
+        operation.paused_by = ""
+        return operation
+
+    async def Approve(self, request: Any, context: Any) -> ops.Operation:
+        await self.peer.take("Approve", request, context)
+        operation = (await self._story(request.name, context)).operation
+        operation.gate = ""
+        return operation
+
+    async def Plan(self, request: Any, context: Any) -> ops.PlanResponse:
+        await self.peer.take("Plan", request, context)
+        return self.peer.plan
 
     async def _story(self, name: str, context: Any) -> Story:
         identity = name.removeprefix("operations/")

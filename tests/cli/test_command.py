@@ -75,6 +75,7 @@ def test_every_command_there_should_be_is_there() -> None:
         *("machine quarantined", "machine lift"),
         *("pool add", "pool scale", "pool delete"),
         *("op list", "op get", "op watch", "op cancel"),
+        *("op pause", "op resume", "op approve"),
         *("config show", "config catalogue", "doctor", "version", "up"),
     }
 

@@ -21,13 +21,14 @@ from temporalio.testing import WorkflowEnvironment
 from domain import devserver
 from domain.cluster import Phase
 from domain.errors import Failed
-from domain.operation import StepKey
+from domain.operation import Ask, OperationId, StepKey, StepState
 from sim.world import MemoryWorld
 from store import schema
 from store.engine import Database
 from store.sealing import Seal
 from store.secrets import Secrets
 from tests.conftest import BINARIES
+from tests.store.desk import until
 from tests.workflows.test_repairs import CASES, broken
 from tests.workflows.yard import Trouble, Yard, yard
 from workflows.survey import Survey
@@ -119,6 +120,58 @@ async def pods_that_stay(place: Yard) -> None:
     place.world.pods[name] = ["default/web (held by PodDisruptionBudget web)"]
     if operation := await place.ask_scale("w", 0, drain_seconds=1):
         await place.carry_out(operation)
+
+
+async def paused_and_resumed(place: Yard) -> None:
+    asked = await place.ask()
+    place.trouble.at, place.trouble.then = 3, partial(place.pause, asked.id)
+    await place.start(asked)
+    await until(lambda: rests(place, asked.id))
+    await place.resume(asked.id)
+    await place.finish(asked.id)
+
+
+async def paused_and_cancelled(place: Yard) -> None:
+    await place.create()
+    place.trouble.seen.clear()
+    if operation := await place.ask_scale("w", 0):
+        place.trouble.at, place.trouble.then = 0, partial(place.pause, operation.id)
+        await place.start(operation)
+        await until(lambda: rests(place, operation.id))
+        await place.cancel(operation.id)
+        await place.finish(operation.id)
+
+
+async def rests(place: Yard, operation: OperationId) -> bool:
+    """Whether it is paused, its workflow knows, and no step is under way."""
+    if not (await place.operations.get(operation)).paused_by:
+        return False
+    seen = await place.operations.steps(operation)
+    active = [step for step in seen if step.state is StepState.ACTIVE]
+    return not active and not await place.operations.unheeded()
+
+
+async def upgrade_approved(place: Yard) -> None:
+    await place.create(version=OLD)
+    asked = await place.ask_upgrade(NEW, approve_each="pool")
+
+    async def waits() -> bool:
+        return bool((await place.operations.get(asked.id)).gate)
+
+    await place.start(asked)
+    await until(waits)
+    await place.steering.approve(asked.id, "", "ann")
+    await place.nudge(asked.id)
+    await place.finish(asked.id)
+
+
+async def let_go(place: Yard) -> None:
+    """A delete that is stuck, and a forced one that leaves a machine behind."""
+    await place.create()
+    place.world.locked |= {metal.system_id for metal in place.world.machines}
+    await place.start((await place.ask_delete()).operation)
+    forced = await place.clusters.request_delete("blue", Ask(method="delete", force=True))
+    await place.carry_out(forced.operation)
 
 
 async def upgraded(place: Yard, control_planes: int = 1) -> None:
@@ -226,6 +279,10 @@ STORIES: dict[str, tuple[Story, MemoryWorld]] = {
     "shrinking-cancelled": (shrinking_cancelled, MemoryWorld.of(12)),
     "growth-cancelled": (growth_cancelled, MemoryWorld.of(12)),
     "pods-that-stay": (pods_that_stay, MemoryWorld.of(12)),
+    "paused-and-resumed": (paused_and_resumed, MemoryWorld.of(12)),
+    "paused-and-cancelled": (paused_and_cancelled, MemoryWorld.of(12)),
+    "upgrade-approved": (upgrade_approved, MemoryWorld.of(12)),
+    "left-behind": (let_go, MemoryWorld.of(12)),
     "upgraded": (upgraded, MemoryWorld.of(12)),
     "upgraded-with-three-control-planes": (
         partial(upgraded, control_planes=3),

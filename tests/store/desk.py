@@ -26,6 +26,7 @@ from store.operations import Operations
 from store.pools import Pools, Terms
 from store.rows import Row
 from store.secrets import Secrets
+from store.steering import Steering
 from store.stocks import Stocks
 from store.tail import Tail
 from store.upgrades import Upgrades
@@ -62,6 +63,7 @@ class Desk:
         self.pools = Pools(database)
         self.upgrades = Upgrades(database)
         self.marks = Marks(database)
+        self.steering = Steering(database)
         self.stocks = Stocks(database)
 
     async def create(

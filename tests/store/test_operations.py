@@ -7,7 +7,7 @@ from domain.cluster import Phase
 from domain.errors import AlreadyExists, Conflict, Failure, Invalid, NotFound
 from domain.machine import Sighting
 from domain.operation import Kind, Operation, OperationId, Reached, Stage
-from store import operations
+from store import steps
 from store.operations import Backlog
 from store.rows import AnswerRow, OperationRow, StepRow, now
 from tests.store.desk import Desk, ask, whole
@@ -20,7 +20,7 @@ async def test_an_operation_nobody_knows_is_not_found(desk: Desk) -> None:
         desk.operations.get(NONE),
         desk.operations.plan(NONE),
         desk.operations.begin(NONE),
-        desk.operations.cancel(NONE, "ann"),
+        desk.steering.cancel(NONE, "ann"),
         desk.operations.forget(NONE),
         desk.operations.fence(NONE),
     ):
@@ -88,7 +88,7 @@ async def test_a_beginning_that_comes_late_ends_nothing_that_has_done_something(
 
 async def test_a_cancel_before_the_beginning_is_in_the_brief(desk: Desk) -> None:
     created = await desk.create()
-    cancelled = await desk.operations.cancel(created.id, "bob")
+    cancelled = await desk.steering.cancel(created.id, "bob")
     assert (cancelled.cancel_requested, cancelled.stage) == (True, Stage.REQUESTED)
     assert await desk.operations.called_off() == []
     assert (await desk.operations.begin(created.id)).cancelled_by == "bob"
@@ -96,8 +96,8 @@ async def test_a_cancel_before_the_beginning_is_in_the_brief(desk: Desk) -> None
 
 async def test_a_cancel_is_asked_for_once(desk: Desk) -> None:
     operation = await desk.creating()
-    await desk.operations.cancel(operation.id, "bob")
-    again = await desk.operations.cancel(operation.id, "carol")
+    await desk.steering.cancel(operation.id, "bob")
+    again = await desk.steering.cancel(operation.id, "carol")
     assert again.cancel_requested
     assert [each.id for each in await desk.operations.called_off()] == [operation.id]
     notes = [line.note for line in await desk.lines(operation.id)]
@@ -107,19 +107,19 @@ async def test_a_cancel_is_asked_for_once(desk: Desk) -> None:
 async def test_what_has_ended_cannot_be_cancelled(desk: Desk) -> None:
     ended = await desk.running()
     with pytest.raises(Conflict, match="is succeeded and cannot be cancelled") as refused:
-        await desk.operations.cancel(ended.id, "bob")
+        await desk.steering.cancel(ended.id, "bob")
     assert refused.value.reason == "OPERATION_ENDED"
     pushed = await desk.creating("pushed")
     await desk.delete("pushed")
     with pytest.raises(Conflict, match="is superseded"):
-        await desk.operations.cancel(pushed.id, "bob")
+        await desk.steering.cancel(pushed.id, "bob")
 
 
 async def test_a_delete_cannot_be_cancelled(desk: Desk) -> None:
     await desk.running()
     deleting = (await desk.delete()).operation
     with pytest.raises(Conflict, match="the delete of cluster/hello cannot be cancelled") as no:
-        await desk.operations.cancel(deleting.id, "bob")
+        await desk.steering.cancel(deleting.id, "bob")
     assert (no.value.reason, no.value.facts["state"]) == ("NOT_CANCELLABLE", "requested")
 
 
@@ -248,7 +248,7 @@ async def test_durations_are_learnt_from_steps_that_ended_well(desk: Desk) -> No
 async def test_what_is_done_often_crowds_out_nothing_that_is_done_seldom(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "LEARN_FROM", 3)
+    monkeypatch.setattr(steps, "LEARN_FROM", 3)
     operation = await desk.creating()
     await desk.did(operation.id, "machines.deploy", "m1")
     await desk.change(StepRow, {"seconds": 5.0})
@@ -274,7 +274,7 @@ async def test_what_nobody_took_up_is_found_again_oldest_first(desk: Desk) -> No
 
 async def test_what_was_called_off_is_found_until_it_has_ended(desk: Desk) -> None:
     cancelled = await desk.creating("cancelled")
-    await desk.operations.cancel(cancelled.id, "ann")
+    await desk.steering.cancel(cancelled.id, "ann")
     pushed = await desk.creating("pushed")
     await desk.delete("pushed")
     await desk.creating("untouched")
@@ -324,7 +324,7 @@ async def test_a_cancel_and_an_end_at_once_agree(desk: Desk, other_desk: Desk) -
     for number in range(5):
         operation = await desk.creating(f"c{number}")
         cancelled, _ = await asyncio.gather(
-            other_desk.operations.cancel(operation.id, "bob"),
+            other_desk.steering.cancel(operation.id, "bob"),
             desk.clusters.reach(Reached.well(operation.id, Phase.RUNNING, "ready")),
             return_exceptions=True,
         )

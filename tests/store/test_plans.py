@@ -1,5 +1,6 @@
 """No question walks through a whole table: they are asked all the time, and tables only grow."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -61,7 +62,13 @@ async def _everything(desk: Desk) -> None:
     await operations.found_alive(operation)
     last = await operations.page(size=1, stages=[Stage.RUNNING], kind=Kind.CREATE_CLUSTER)
     await operations.page(size=1, before=last[0].id)
-    await operations.cancel(operation, "ann")
+    await operations.unheeded()
+    await desk.steering.look(operation)
+    await desk.steering.arrive(operation, "pool w", timedelta(hours=1))
+    await desk.steering.approve(operation, "", "ann")
+    await desk.steering.pause(operation, "ann")
+    await desk.steering.resume(operation, "ann")
+    await desk.steering.cancel(operation, "ann")
     await desk.journal.since(operation, 0)
     await desk.journal.ended(operation)
     await desk.vault.verify()

@@ -81,7 +81,7 @@ async def test_a_bad_end_says_what_went_wrong(desk: Desk) -> None:
 async def test_a_cancelled_end_says_by_whom(desk: Desk, whom: str, said: str) -> None:
     operation = await desk.creating()
     if whom:
-        await desk.operations.cancel(operation.id, whom)
+        await desk.steering.cancel(operation.id, whom)
     await desk.clusters.reach(Reached.badly(operation.id, Phase.ERROR, Cancelled.by("its caller")))
     ended = await desk.operations.get(operation.id)
     assert (ended.stage, ended.failure) == (Stage.CANCELLED, Cancelled.by(said))

@@ -83,7 +83,7 @@ async def _change(desk: Desk, move: Move, operation: Operation) -> None:
             failure = Failure(kind="Failed", message="badly")
             await desk.clusters.reach(Reached.badly(operation.id, move.phase, failure))
         case "cancel":
-            await desk.operations.cancel(operation.id, "ann")
+            await desk.steering.cancel(operation.id, "ann")
         case "fence":
             await desk.operations.fence(operation.id)
         case "forget":

@@ -109,3 +109,19 @@ async def test_a_cluster_that_works_goes_without_a_node_that_does_not_come_in_ti
         assert blue.phase is Phase.DEGRADED
         assert "not done within 4:00:00" in blue.message
         assert [metal.node for metal in place.world.machines if metal.owner] == [first.name]
+
+
+async def test_time_in_which_a_creation_is_paused_does_not_count(
+    opened: Opening, time_skipping: WorkflowEnvironment
+) -> None:
+    async with opened() as place:
+        asked = await place.ask()
+        place.trouble.at, place.trouble.then = 2, partial(place.pause, asked.id)
+        await place.start(asked)
+        await until(lambda: place.trouble.fired == 1)
+        await time_skipping.sleep(OPERATION_DEADLINE * 2)
+        assert (await place.operations.get(asked.id)).ended is None
+        await place.resume(asked.id)
+        await place.finish(asked.id)
+        assert (await place.operations.get(asked.id)).stage is Stage.SUCCEEDED
+        assert (await place.clusters.get("blue")).phase is Phase.RUNNING

@@ -83,7 +83,7 @@ async def test_a_create_that_never_began_is_superseded_at_once(opened: Opening) 
 async def test_what_was_called_off_before_it_began_takes_nothing(opened: Opening) -> None:
     async with opened() as place:
         asked = await place.ask()
-        await place.operations.cancel(asked.id, "ann")
+        await place.steering.cancel(asked.id, "ann")
         await place.carry_out(asked)
         operation = await place.operations.get(asked.id)
         assert operation.stage is Stage.CANCELLED
@@ -158,7 +158,7 @@ async def test_a_delete_cancelled_anywhere_in_temporal_says_so_and_a_second_one_
 
         async def cancel() -> None:
             try:
-                await place.operations.cancel(asked.id, "ann")
+                await place.steering.cancel(asked.id, "ann")
             except Conflict as error:
                 refusals.append(error.reason)
             await place.client.get_workflow_handle(f"op-{asked.id}").cancel()

@@ -17,13 +17,13 @@ from workflows.survey import Survey
 from workflows.sweep import Sweep
 
 
-async def _sweep(place: Yard) -> None:
+async def sweep(place: Yard) -> None:
     await place.client.execute_workflow(
         Sweep.run, id=f"sweep-{uuid4()}", task_queue=f"{place.prefix}workflows"
     )
 
 
-async def _aged(place: Yard, operation: Operation, column: str, age: timedelta) -> None:
+async def aged(place: Yard, operation: Operation, column: str, age: timedelta) -> None:
     """Make an operation look as if something had happened to it long ago."""
     moment = operation.created - age
     async with place.database.session(writes=True) as session:
@@ -40,8 +40,8 @@ def _stored(place: Yard, words: str, moment: object) -> object:
 async def test_what_was_accepted_and_never_launched_is_launched(opened: Opening) -> None:
     async with opened() as place:
         asked = await place.ask()
-        await _aged(place, asked, "created", timedelta(minutes=1))
-        await _sweep(place)
+        await aged(place, asked, "created", timedelta(minutes=1))
+        await sweep(place)
         await place.finish(asked.id)
         assert (await place.clusters.get("blue")).phase is Phase.RUNNING
 
@@ -49,15 +49,15 @@ async def test_what_was_accepted_and_never_launched_is_launched(opened: Opening)
 async def test_what_was_just_accepted_is_left_to_its_launch(opened: Opening) -> None:
     async with opened() as place:
         asked = await place.ask()
-        await _sweep(place)
+        await sweep(place)
         assert (await place.operations.get(asked.id)).stage is Stage.REQUESTED
 
 
 async def test_three_sweeps_at_once_start_it_once(opened: Opening) -> None:
     async with opened() as place:
         asked = await place.ask()
-        await _aged(place, asked, "created", timedelta(minutes=1))
-        await asyncio.gather(*(_sweep(place) for _ in range(3)))
+        await aged(place, asked, "created", timedelta(minutes=1))
+        await asyncio.gather(*(sweep(place) for _ in range(3)))
         await place.finish(asked.id)
         assert len(place.world.taken) == 2
 
@@ -71,8 +71,8 @@ async def test_a_cancel_that_temporal_never_heard_of_is_told_again(opened: Openi
         async for event in place.journal.follow(asked.id):
             if "no machine is free" in event.note:
                 break
-        await place.operations.cancel(asked.id, "ann")
-        await _sweep(place)
+        await place.steering.cancel(asked.id, "ann")
+        await sweep(place)
         await place.finish(asked.id)
         assert (await place.operations.get(asked.id)).stage is Stage.CANCELLED
 
@@ -89,8 +89,8 @@ async def test_an_operation_whose_workflow_was_ended_by_hand_fails_and_says_so(
             if "no machine is free" in event.note:
                 break
         await place.client.get_workflow_handle(f"op-{asked.id}").terminate()
-        await _aged(place, asked, "heard", timedelta(minutes=10))
-        await _sweep(place)
+        await aged(place, asked, "heard", timedelta(minutes=10))
+        await sweep(place)
         operation = await place.operations.get(asked.id)
         assert operation.stage is Stage.FAILED
         assert operation.failure is not None
@@ -107,8 +107,8 @@ async def test_a_silent_operation_that_still_works_is_left_alone(opened: Opening
         async for event in place.journal.follow(asked.id):
             if "no machine is free" in event.note:
                 break
-        await _aged(place, asked, "heard", timedelta(minutes=10))
-        await _sweep(place)
+        await aged(place, asked, "heard", timedelta(minutes=10))
+        await sweep(place)
         assert (await place.operations.get(asked.id)).stage is Stage.RUNNING
         assert not await place.operations.silent(SILENT_SECONDS, UNTAKEN_SECONDS)
         await place.cancel(asked.id)
@@ -135,12 +135,12 @@ async def test_what_was_never_taken_up_and_can_be_no_more_ends(
     async with opened() as place:
         asked = await place.ask()
         if not wanted:
-            await place.operations.cancel(asked.id, "ann")
+            await place.steering.cancel(asked.id, "ann")
         await _start_where_nobody_works(place, asked)
         await place.client.get_workflow_handle(f"op-{asked.id}").terminate()
         for column in ("created", "heard"):
-            await _aged(place, asked, column, timedelta(minutes=2))
-        await _sweep(place)
+            await aged(place, asked, column, timedelta(minutes=2))
+        await sweep(place)
         operation = await place.operations.get(asked.id)
         assert operation.stage is stage
         assert operation.failure is not None
@@ -156,8 +156,8 @@ async def test_what_waits_for_a_worker_is_left_alone(opened: Opening) -> None:
     async with opened() as place:
         asked = await place.ask()
         await _start_where_nobody_works(place, asked)
-        await _aged(place, asked, "heard", timedelta(minutes=2))
-        await _sweep(place)
+        await aged(place, asked, "heard", timedelta(minutes=2))
+        await sweep(place)
         assert (await place.operations.get(asked.id)).stage is Stage.REQUESTED
         assert not await place.operations.silent(SILENT_SECONDS, UNTAKEN_SECONDS)
         await place.client.get_workflow_handle(f"op-{asked.id}").terminate()
@@ -166,11 +166,11 @@ async def test_what_waits_for_a_worker_is_left_alone(opened: Opening) -> None:
 async def test_what_temporal_has_not_heard_of_is_still_to_be_launched(opened: Opening) -> None:
     async with opened() as place:
         asked = await place.ask()
-        await _aged(place, asked, "heard", timedelta(minutes=2))
-        await _sweep(place)
+        await aged(place, asked, "heard", timedelta(minutes=2))
+        await sweep(place)
         assert (await place.operations.get(asked.id)).stage is Stage.REQUESTED
-        await _aged(place, asked, "created", timedelta(minutes=2))
-        await _sweep(place)
+        await aged(place, asked, "created", timedelta(minutes=2))
+        await sweep(place)
         await place.finish(asked.id)
         assert (await place.clusters.get("blue")).phase is Phase.RUNNING
 

@@ -328,7 +328,7 @@ async def test_an_upgrade_that_is_called_off_before_it_began_is_not_wanted_any_m
     async with opened() as place:
         await standing(place)
         asked = await place.ask_upgrade(AFTER)
-        await place.operations.cancel(asked.id, "ann")
+        await place.steering.cancel(asked.id, "ann")
         await place.carry_out(asked)
         assert (await place.operations.get(asked.id)).stage is Stage.CANCELLED
         assert place.trouble.seen == []

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import update
@@ -22,6 +23,7 @@ from activities.logbook import Logbook
 from activities.machines import Machines
 from activities.progress import Progress
 from activities.quarantine import Quarantine
+from activities.steering import Steering
 from activities.sweeping import Sweeping
 from activities.tending import Tending
 from activities.watching import Rhythm, Watching
@@ -38,6 +40,7 @@ from domain.repairs import Prudence
 from sim.memory import MemoryApi, MemoryEndpoints, MemoryMachines, MemoryNodes
 from sim.world import MemoryWorld
 from store import quarantine
+from store import steering as steers
 from store.clusters import Building, Clusters, Deleted
 from store.engine import Database
 from store.journal import Journal
@@ -121,6 +124,7 @@ class Yard:
     operations: Operations
     journal: Journal
     pools: Pools
+    steering: steers.Steering
     upgrades: Upgrades
     watches: Watches
     repairs: Repairs
@@ -171,11 +175,16 @@ class Yard:
         return await self.pools.request_drop("blue", [name], TERMS, Ask(method="drop"))
 
     async def ask_upgrade(
-        self, version: str, *, at_once: int = 1, drain_seconds: float = 600
+        self,
+        version: str,
+        *,
+        at_once: int = 1,
+        drain_seconds: float = 600,
+        approve_each: str = "",
     ) -> Operation:
         given = {"upgrade_at_once": at_once, "drain_seconds": drain_seconds}
         building = TERMS.building.model_copy(update=given)
-        ask = Ask(method="upgrade")
+        ask = Ask(method="upgrade", approve_each=approve_each)
         return await self.upgrades.request("blue", version, RELEASES, building, ask)
 
     async def ask_repair(self, *nodes: str) -> Operation | None:
@@ -200,7 +209,7 @@ class Yard:
 
     async def cancel(self, operation: OperationId) -> None:
         """Call an operation off, as the API does: in the row first, then in Temporal."""
-        await self.operations.cancel(operation, "ann")
+        await self.steering.cancel(operation, "ann")
         await self.client.get_workflow_handle(f"op-{operation}").cancel()
 
     async def monitor(self) -> str:
@@ -236,6 +245,18 @@ class Yard:
             elif not ready and state.phase is SlotPhase.HEALTHY:
                 await self.saw(state.slot.name, SlotPhase.JOINED)
 
+    async def pause(self, operation: OperationId) -> None:
+        """Pause an operation, as the API does: in the row first, then a nudge."""
+        await self.steering.pause(operation, "ann")
+        await self.nudge(operation)
+
+    async def resume(self, operation: OperationId) -> None:
+        await self.steering.resume(operation, "ann")
+        await self.nudge(operation)
+
+    async def nudge(self, operation: OperationId) -> None:
+        await self.client.get_workflow_handle(f"op-{operation}").signal("nudge")
+
     async def blue(self) -> Cluster | None:
         try:
             return await self.clusters.get("blue")
@@ -257,11 +278,12 @@ async def yard(
     tolerance: Tolerance = TOLERANCE,
     prudence: Prudence = EAGER,
     failed_machine: FailedMachine = FailedMachine.RELEASE,
+    approval: timedelta = timedelta(hours=1),
 ) -> AsyncIterator[Yard]:
     """A yard with its workers running. Uncached, every workflow task replays from the start."""
     world, trouble = world or MemoryWorld.of(12), trouble or Trouble()
     clusters, operations = Clusters(database, vault), Operations(database)
-    journal = Journal(database, Tail(database))
+    journal, steering = Journal(database, Tail(database)), steers.Steering(database)
     watches = Watches(database)
     repairs = Repairs(database, prudence)
     shunning = quarantine.Quarantine(database, QuarantineTerms())
@@ -282,6 +304,7 @@ async def yard(
     books = [
         Progress(operations, clusters, journal),
         Sweeping(operations, clusters, Stocks(database), watches),
+        Steering(steering, approval=approval),
         Tending(watches, tolerance),
         Quarantine(shunning),
         Healing(repairs),
@@ -301,6 +324,7 @@ async def yard(
             operations,
             journal,
             Pools(database),
+            steering,
             Upgrades(database),
             watches,
             repairs,

@@ -26,17 +26,19 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fprotos/gen/ops/operations.proto\x12\x0bwindlass.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x81\x01\n\x15ListOperationsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0f\n\x07subject\x18\x03 \x01(\t\x12\x0c\n\x04kind\x18\x04 \x01(\t\x12\"\n\x06stages\x18\x05 \x03(\x0e\x32\x12.windlass.v1.Stage\"]\n\x16ListOperationsResponse\x12*\n\noperations\x18\x01 \x03(\x0b\x32\x16.windlass.v1.Operation\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"#\n\x13GetOperationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"4\n\x15WatchOperationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x03\"\xe0\x01\n\x04Step\x12\x0c\n\x04verb\x18\x01 \x01(\t\x12\x0f\n\x07subject\x18\x02 \x01(\t\x12%\n\x05state\x18\x03 \x01(\x0e\x32\x16.windlass.v1.StepState\x12+\n\x07started\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05\x65nded\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08\x61ttempts\x18\x06 \x01(\x05\x12\x0c\n\x04note\x18\x07 \x01(\t\x12\x0c\n\x04undo\x18\x08 \x01(\x08\x12\x0c\n\x04turn\x18\t \x01(\x05\"6\n\x07\x46\x61ilure\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\"\xcb\x03\n\tOperation\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0f\n\x07subject\x18\x03 \x01(\t\x12!\n\x05stage\x18\x04 \x01(\x0e\x32\x12.windlass.v1.Stage\x12\x11\n\trequester\x18\x05 \x01(\t\x12+\n\x07\x63reated\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07started\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05\x65nded\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07percent\x18\t \x01(\x05\x12&\n\x03\x65ta\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nwaiting_on\x18\x0b \x01(\t\x12\x18\n\x10\x63\x61ncel_requested\x18\x0c \x01(\x08\x12%\n\x07\x66\x61ilure\x18\r \x01(\x0b\x32\x14.windlass.v1.Failure\x12 \n\x05steps\x18\x0e \x03(\x0b\x32\x11.windlass.v1.Step\x12\x12\n\nlast_event\x18\x0f \x01(\x03\x12\x12\n\nrequest_id\x18\x10 \x01(\t\"\xb2\x01\n\x0eOperationEvent\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04note\x18\x03 \x01(\t\x12\x1f\n\x04step\x18\x04 \x01(\x0b\x32\x11.windlass.v1.Step\x12)\n\toperation\x18\x05 \x01(\x0b\x32\x16.windlass.v1.Operation\x12\x0c\n\x04last\x18\x06 \x01(\x08*t\n\x05Stage\x12\x15\n\x11STAGE_UNSPECIFIED\x10\x00\x12\r\n\tREQUESTED\x10\x01\x12\x0b\n\x07RUNNING\x10\x02\x12\r\n\tSUCCEEDED\x10\x03\x12\n\n\x06\x46\x41ILED\x10\x04\x12\r\n\tCANCELLED\x10\x05\x12\x0e\n\nSUPERSEDED\x10\x06*X\n\tStepState\x12\x1a\n\x16STEP_STATE_UNSPECIFIED\x10\x00\x12\x0b\n\x07PENDING\x10\x01\x12\n\n\x06\x41\x43TIVE\x10\x02\x12\x08\n\x04\x44ONE\x10\x03\x12\x0c\n\x08STUMBLED\x10\x04\x32\xea\x01\n\nOperations\x12O\n\x04List\x12\".windlass.v1.ListOperationsRequest\x1a#.windlass.v1.ListOperationsResponse\x12?\n\x03Get\x12 .windlass.v1.GetOperationRequest\x1a\x16.windlass.v1.Operation\x12J\n\x05Watch\x12\".windlass.v1.WatchOperationRequest\x1a\x1b.windlass.v1.OperationEvent0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fprotos/gen/ops/operations.proto\x12\x0bwindlass.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x81\x01\n\x15ListOperationsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0f\n\x07subject\x18\x03 \x01(\t\x12\x0c\n\x04kind\x18\x04 \x01(\t\x12\"\n\x06stages\x18\x05 \x03(\x0e\x32\x12.windlass.v1.Stage\"]\n\x16ListOperationsResponse\x12*\n\noperations\x18\x01 \x03(\x0b\x32\x16.windlass.v1.Operation\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"#\n\x13GetOperationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"4\n\x15WatchOperationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x03\"&\n\x16\x43\x61ncelOperationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"%\n\x15PauseOperationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"&\n\x16ResumeOperationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"5\n\x17\x41pproveOperationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04gate\x18\x02 \x01(\t\".\n\x0bPlanRequest\x12\x0e\n\x06method\x18\x01 \x01(\t\x12\x0f\n\x07request\x18\x02 \x01(\x0c\"\xab\x01\n\x0cPlanResponse\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0f\n\x07subject\x18\x02 \x01(\t\x12 \n\x05steps\x18\x03 \x03(\x0b\x32\x11.windlass.v1.Step\x12-\n\x08machines\x18\x04 \x03(\x0b\x32\x1b.windlass.v1.PlannedMachine\x12+\n\x08\x64uration\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x90\x01\n\x0ePlannedMachine\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0c\n\x04pool\x18\x02 \x01(\t\x12&\n\x04\x66\x61te\x18\x03 \x01(\x0e\x32\x18.windlass.v1.MachineFate\x12\x15\n\rinstance_type\x18\x04 \x01(\t\x12\x11\n\tsystem_id\x18\x05 \x01(\t\x12\x10\n\x08hostname\x18\x06 \x01(\t\"`\n\nLeftBehind\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x11\n\tsystem_id\x18\x02 \x01(\t\x12\x10\n\x08hostname\x18\x03 \x01(\t\x12\x12\n\nagent_name\x18\x04 \x01(\t\x12\x0b\n\x03why\x18\x05 \x01(\t\"\xe0\x01\n\x04Step\x12\x0c\n\x04verb\x18\x01 \x01(\t\x12\x0f\n\x07subject\x18\x02 \x01(\t\x12%\n\x05state\x18\x03 \x01(\x0e\x32\x16.windlass.v1.StepState\x12+\n\x07started\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05\x65nded\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08\x61ttempts\x18\x06 \x01(\x05\x12\x0c\n\x04note\x18\x07 \x01(\t\x12\x0c\n\x04undo\x18\x08 \x01(\x08\x12\x0c\n\x04turn\x18\t \x01(\x05\"6\n\x07\x46\x61ilure\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\"\xca\x04\n\tOperation\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0f\n\x07subject\x18\x03 \x01(\t\x12!\n\x05stage\x18\x04 \x01(\x0e\x32\x12.windlass.v1.Stage\x12\x11\n\trequester\x18\x05 \x01(\t\x12+\n\x07\x63reated\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07started\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05\x65nded\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07percent\x18\t \x01(\x05\x12&\n\x03\x65ta\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nwaiting_on\x18\x0b \x01(\t\x12\x18\n\x10\x63\x61ncel_requested\x18\x0c \x01(\x08\x12%\n\x07\x66\x61ilure\x18\r \x01(\x0b\x32\x14.windlass.v1.Failure\x12 \n\x05steps\x18\x0e \x03(\x0b\x32\x11.windlass.v1.Step\x12\x12\n\nlast_event\x18\x0f \x01(\x03\x12\x12\n\nrequest_id\x18\x10 \x01(\t\x12\x11\n\tpaused_by\x18\x11 \x01(\t\x12\x0c\n\x04gate\x18\x12 \x01(\t\x12.\n\ngate_until\x18\x13 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x0bleft_behind\x18\x14 \x03(\x0b\x32\x17.windlass.v1.LeftBehind\"\xb2\x01\n\x0eOperationEvent\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04note\x18\x03 \x01(\t\x12\x1f\n\x04step\x18\x04 \x01(\x0b\x32\x11.windlass.v1.Step\x12)\n\toperation\x18\x05 \x01(\x0b\x32\x16.windlass.v1.Operation\x12\x0c\n\x04last\x18\x06 \x01(\x08*N\n\x0bMachineFate\x12\x1c\n\x18MACHINE_FATE_UNSPECIFIED\x10\x00\x12\t\n\x05TAKEN\x10\x01\x12\x0c\n\x08RETURNED\x10\x02\x12\x08\n\x04KEPT\x10\x03*t\n\x05Stage\x12\x15\n\x11STAGE_UNSPECIFIED\x10\x00\x12\r\n\tREQUESTED\x10\x01\x12\x0b\n\x07RUNNING\x10\x02\x12\r\n\tSUCCEEDED\x10\x03\x12\n\n\x06\x46\x41ILED\x10\x04\x12\r\n\tCANCELLED\x10\x05\x12\x0e\n\nSUPERSEDED\x10\x06*X\n\tStepState\x12\x1a\n\x16STEP_STATE_UNSPECIFIED\x10\x00\x12\x0b\n\x07PENDING\x10\x01\x12\n\n\x06\x41\x43TIVE\x10\x02\x12\x08\n\x04\x44ONE\x10\x03\x12\x0c\n\x08STUMBLED\x10\x04\x32\xc3\x04\n\nOperations\x12O\n\x04List\x12\".windlass.v1.ListOperationsRequest\x1a#.windlass.v1.ListOperationsResponse\x12?\n\x03Get\x12 .windlass.v1.GetOperationRequest\x1a\x16.windlass.v1.Operation\x12J\n\x05Watch\x12\".windlass.v1.WatchOperationRequest\x1a\x1b.windlass.v1.OperationEvent0\x01\x12\x45\n\x06\x43\x61ncel\x12#.windlass.v1.CancelOperationRequest\x1a\x16.windlass.v1.Operation\x12\x43\n\x05Pause\x12\".windlass.v1.PauseOperationRequest\x1a\x16.windlass.v1.Operation\x12\x45\n\x06Resume\x12#.windlass.v1.ResumeOperationRequest\x1a\x16.windlass.v1.Operation\x12G\n\x07\x41pprove\x12$.windlass.v1.ApproveOperationRequest\x1a\x16.windlass.v1.Operation\x12;\n\x04Plan\x12\x18.windlass.v1.PlanRequest\x1a\x19.windlass.v1.PlanResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.gen.ops.operations_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_STAGE']._serialized_start=1357
-  _globals['_STAGE']._serialized_end=1473
-  _globals['_STEPSTATE']._serialized_start=1475
-  _globals['_STEPSTATE']._serialized_end=1563
+  _globals['_MACHINEFATE']._serialized_start=2125
+  _globals['_MACHINEFATE']._serialized_end=2203
+  _globals['_STAGE']._serialized_start=2205
+  _globals['_STAGE']._serialized_end=2321
+  _globals['_STEPSTATE']._serialized_start=2323
+  _globals['_STEPSTATE']._serialized_end=2411
   _globals['_LISTOPERATIONSREQUEST']._serialized_start=114
   _globals['_LISTOPERATIONSREQUEST']._serialized_end=243
   _globals['_LISTOPERATIONSRESPONSE']._serialized_start=245
@@ -45,14 +47,30 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETOPERATIONREQUEST']._serialized_end=375
   _globals['_WATCHOPERATIONREQUEST']._serialized_start=377
   _globals['_WATCHOPERATIONREQUEST']._serialized_end=429
-  _globals['_STEP']._serialized_start=432
-  _globals['_STEP']._serialized_end=656
-  _globals['_FAILURE']._serialized_start=658
-  _globals['_FAILURE']._serialized_end=712
-  _globals['_OPERATION']._serialized_start=715
-  _globals['_OPERATION']._serialized_end=1174
-  _globals['_OPERATIONEVENT']._serialized_start=1177
-  _globals['_OPERATIONEVENT']._serialized_end=1355
-  _globals['_OPERATIONS']._serialized_start=1566
-  _globals['_OPERATIONS']._serialized_end=1800
+  _globals['_CANCELOPERATIONREQUEST']._serialized_start=431
+  _globals['_CANCELOPERATIONREQUEST']._serialized_end=469
+  _globals['_PAUSEOPERATIONREQUEST']._serialized_start=471
+  _globals['_PAUSEOPERATIONREQUEST']._serialized_end=508
+  _globals['_RESUMEOPERATIONREQUEST']._serialized_start=510
+  _globals['_RESUMEOPERATIONREQUEST']._serialized_end=548
+  _globals['_APPROVEOPERATIONREQUEST']._serialized_start=550
+  _globals['_APPROVEOPERATIONREQUEST']._serialized_end=603
+  _globals['_PLANREQUEST']._serialized_start=605
+  _globals['_PLANREQUEST']._serialized_end=651
+  _globals['_PLANRESPONSE']._serialized_start=654
+  _globals['_PLANRESPONSE']._serialized_end=825
+  _globals['_PLANNEDMACHINE']._serialized_start=828
+  _globals['_PLANNEDMACHINE']._serialized_end=972
+  _globals['_LEFTBEHIND']._serialized_start=974
+  _globals['_LEFTBEHIND']._serialized_end=1070
+  _globals['_STEP']._serialized_start=1073
+  _globals['_STEP']._serialized_end=1297
+  _globals['_FAILURE']._serialized_start=1299
+  _globals['_FAILURE']._serialized_end=1353
+  _globals['_OPERATION']._serialized_start=1356
+  _globals['_OPERATION']._serialized_end=1942
+  _globals['_OPERATIONEVENT']._serialized_start=1945
+  _globals['_OPERATIONEVENT']._serialized_end=2123
+  _globals['_OPERATIONS']._serialized_start=2414
+  _globals['_OPERATIONS']._serialized_end=2993
 # @@protoc_insertion_point(module_scope)

@@ -23,6 +23,31 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _MachineFate:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _MachineFateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MachineFate.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    MACHINE_FATE_UNSPECIFIED: _MachineFate.ValueType  # 0
+    TAKEN: _MachineFate.ValueType  # 1
+    """Found, installed and made a node."""
+    RETURNED: _MachineFate.ValueType  # 2
+    """Given back."""
+    KEPT: _MachineFate.ValueType  # 3
+    """Kept, and worked on."""
+
+class MachineFate(_MachineFate, metaclass=_MachineFateEnumTypeWrapper): ...
+
+MACHINE_FATE_UNSPECIFIED: MachineFate.ValueType  # 0
+TAKEN: MachineFate.ValueType  # 1
+"""Found, installed and made a node."""
+RETURNED: MachineFate.ValueType  # 2
+"""Given back."""
+KEPT: MachineFate.ValueType  # 3
+"""Kept, and worked on."""
+Global___MachineFate: _TypeAlias = MachineFate  # noqa: Y015
+
 class _Stage:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -186,6 +211,232 @@ class WatchOperationRequest(_message.Message):
 Global___WatchOperationRequest: _TypeAlias = WatchOperationRequest  # noqa: Y015
 
 @_typing.final
+class CancelOperationRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """"operations/ID" or just the id."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelOperationRequest: _TypeAlias = CancelOperationRequest  # noqa: Y015
+
+@_typing.final
+class PauseOperationRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """"operations/ID" or just the id."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PauseOperationRequest: _TypeAlias = PauseOperationRequest  # noqa: Y015
+
+@_typing.final
+class ResumeOperationRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """"operations/ID" or just the id."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeOperationRequest: _TypeAlias = ResumeOperationRequest  # noqa: Y015
+
+@_typing.final
+class ApproveOperationRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    GATE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """"operations/ID" or just the id."""
+    gate: _builtins.str
+    """Only this gate, such as "pool w". Empty: whichever it stands before."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        gate: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gate", b"gate", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ApproveOperationRequest: _TypeAlias = ApproveOperationRequest  # noqa: Y015
+
+@_typing.final
+class PlanRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    METHOD_FIELD_NUMBER: _builtins.int
+    REQUEST_FIELD_NUMBER: _builtins.int
+    method: _builtins.str
+    """The full name of the method that would make the change, such as
+    "cnct.kaas.api.Cluster/ScaleNodePool".
+    """
+    request: _builtins.bytes
+    """The request that would be sent to it, as bytes. Metadata is that of this call."""
+    def __init__(
+        self,
+        *,
+        method: _builtins.str = ...,
+        request: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["method", b"method", "request", b"request"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlanRequest: _TypeAlias = PlanRequest  # noqa: Y015
+
+@_typing.final
+class PlanResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    SUBJECT_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    MACHINES_FIELD_NUMBER: _builtins.int
+    DURATION_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """"scale-node-pool". Empty: there is nothing to do, and no operation would be started."""
+    subject: _builtins.str
+    """"cluster/hello" """
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___Step]:
+        """In the order in which they are shown; steps of different subjects may run side by side."""
+
+    @_builtins.property
+    def machines(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedMachine]:
+        """The machines that would be touched. Slots that do not exist yet have names drawn for this plan."""
+
+    @_builtins.property
+    def duration(self) -> _duration_pb2.Duration:
+        """How long it would take, learnt from earlier runs of the same steps. Unset: unknown."""
+
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        subject: _builtins.str = ...,
+        steps: _abc.Iterable[Global___Step] | None = ...,
+        machines: _abc.Iterable[Global___PlannedMachine] | None = ...,
+        duration: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "kind", b"kind", "machines", b"machines", "steps", b"steps", "subject", b"subject"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlanResponse: _TypeAlias = PlanResponse  # noqa: Y015
+
+@_typing.final
+class PlannedMachine(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    POOL_FIELD_NUMBER: _builtins.int
+    FATE_FIELD_NUMBER: _builtins.int
+    INSTANCE_TYPE_FIELD_NUMBER: _builtins.int
+    SYSTEM_ID_FIELD_NUMBER: _builtins.int
+    HOSTNAME_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    """The node's name, which is its slot's."""
+    pool: _builtins.str
+    """"control-plane" for the control plane."""
+    fate: Global___MachineFate.ValueType
+    instance_type: _builtins.str
+    """The tag that is asked for; empty: any machine."""
+    system_id: _builtins.str
+    """MAAS's own id and name for it. Empty: none is there yet."""
+    hostname: _builtins.str
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+        pool: _builtins.str = ...,
+        fate: Global___MachineFate.ValueType = ...,
+        instance_type: _builtins.str = ...,
+        system_id: _builtins.str = ...,
+        hostname: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fate", b"fate", "hostname", b"hostname", "instance_type", b"instance_type", "node", b"node", "pool", b"pool", "system_id", b"system_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlannedMachine: _TypeAlias = PlannedMachine  # noqa: Y015
+
+@_typing.final
+class LeftBehind(_message.Message):
+    """A machine that was not given back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    SYSTEM_ID_FIELD_NUMBER: _builtins.int
+    HOSTNAME_FIELD_NUMBER: _builtins.int
+    AGENT_NAME_FIELD_NUMBER: _builtins.int
+    WHY_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    """What it was to the cluster: a node's name."""
+    system_id: _builtins.str
+    """Empty where none is known; MAAS may still hold one under the agent name."""
+    hostname: _builtins.str
+    agent_name: _builtins.str
+    """The mark it carries in MAAS."""
+    why: _builtins.str
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+        system_id: _builtins.str = ...,
+        hostname: _builtins.str = ...,
+        agent_name: _builtins.str = ...,
+        why: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_name", b"agent_name", "hostname", b"hostname", "node", b"node", "system_id", b"system_id", "why", b"why"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeftBehind: _TypeAlias = LeftBehind  # noqa: Y015
+
+@_typing.final
 class Step(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -285,6 +536,10 @@ class Operation(_message.Message):
     STEPS_FIELD_NUMBER: _builtins.int
     LAST_EVENT_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    PAUSED_BY_FIELD_NUMBER: _builtins.int
+    GATE_FIELD_NUMBER: _builtins.int
+    GATE_UNTIL_FIELD_NUMBER: _builtins.int
+    LEFT_BEHIND_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """"operations/ID" """
     kind: _builtins.str
@@ -302,6 +557,10 @@ class Operation(_message.Message):
     """The number of the latest event."""
     request_id: _builtins.str
     """The request id under which it was asked for, if there was one."""
+    paused_by: _builtins.str
+    """Who paused it. Empty: nobody has, or it goes on again."""
+    gate: _builtins.str
+    """What it stands before until somebody approves, such as "pool w". Empty: it stands before nothing."""
     @_builtins.property
     def created(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -318,6 +577,14 @@ class Operation(_message.Message):
     def failure(self) -> Global___Failure: ...
     @_builtins.property
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___Step]: ...
+    @_builtins.property
+    def gate_until(self) -> _timestamp_pb2.Timestamp:
+        """When it is called off unless somebody has approved by then."""
+
+    @_builtins.property
+    def left_behind(self) -> _containers.RepeatedCompositeFieldContainer[Global___LeftBehind]:
+        """What a forced delete did not give back. Somebody has to."""
+
     def __init__(
         self,
         *,
@@ -337,10 +604,14 @@ class Operation(_message.Message):
         steps: _abc.Iterable[Global___Step] | None = ...,
         last_event: _builtins.int = ...,
         request_id: _builtins.str = ...,
+        paused_by: _builtins.str = ...,
+        gate: _builtins.str = ...,
+        gate_until: _timestamp_pb2.Timestamp | None = ...,
+        left_behind: _abc.Iterable[Global___LeftBehind] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "ended", b"ended", "eta", b"eta", "failure", b"failure", "started", b"started"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "ended", b"ended", "eta", b"eta", "failure", b"failure", "gate_until", b"gate_until", "started", b"started"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel_requested", b"cancel_requested", "created", b"created", "ended", b"ended", "eta", b"eta", "failure", b"failure", "kind", b"kind", "last_event", b"last_event", "name", b"name", "percent", b"percent", "request_id", b"request_id", "requester", b"requester", "stage", b"stage", "started", b"started", "steps", b"steps", "subject", b"subject", "waiting_on", b"waiting_on"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel_requested", b"cancel_requested", "created", b"created", "ended", b"ended", "eta", b"eta", "failure", b"failure", "gate", b"gate", "gate_until", b"gate_until", "kind", b"kind", "last_event", b"last_event", "left_behind", b"left_behind", "name", b"name", "paused_by", b"paused_by", "percent", b"percent", "request_id", b"request_id", "requester", b"requester", "stage", b"stage", "started", b"started", "steps", b"steps", "subject", b"subject", "waiting_on", b"waiting_on"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -49,6 +49,31 @@ class OperationsStub:
                 request_serializer=protos_dot_gen_dot_ops_dot_operations__pb2.WatchOperationRequest.SerializeToString,
                 response_deserializer=protos_dot_gen_dot_ops_dot_operations__pb2.OperationEvent.FromString,
                 _registered_method=True)
+        self.Cancel = channel.unary_unary(
+                '/windlass.v1.Operations/Cancel',
+                request_serializer=protos_dot_gen_dot_ops_dot_operations__pb2.CancelOperationRequest.SerializeToString,
+                response_deserializer=protos_dot_gen_dot_ops_dot_operations__pb2.Operation.FromString,
+                _registered_method=True)
+        self.Pause = channel.unary_unary(
+                '/windlass.v1.Operations/Pause',
+                request_serializer=protos_dot_gen_dot_ops_dot_operations__pb2.PauseOperationRequest.SerializeToString,
+                response_deserializer=protos_dot_gen_dot_ops_dot_operations__pb2.Operation.FromString,
+                _registered_method=True)
+        self.Resume = channel.unary_unary(
+                '/windlass.v1.Operations/Resume',
+                request_serializer=protos_dot_gen_dot_ops_dot_operations__pb2.ResumeOperationRequest.SerializeToString,
+                response_deserializer=protos_dot_gen_dot_ops_dot_operations__pb2.Operation.FromString,
+                _registered_method=True)
+        self.Approve = channel.unary_unary(
+                '/windlass.v1.Operations/Approve',
+                request_serializer=protos_dot_gen_dot_ops_dot_operations__pb2.ApproveOperationRequest.SerializeToString,
+                response_deserializer=protos_dot_gen_dot_ops_dot_operations__pb2.Operation.FromString,
+                _registered_method=True)
+        self.Plan = channel.unary_unary(
+                '/windlass.v1.Operations/Plan',
+                request_serializer=protos_dot_gen_dot_ops_dot_operations__pb2.PlanRequest.SerializeToString,
+                response_deserializer=protos_dot_gen_dot_ops_dot_operations__pb2.PlanResponse.FromString,
+                _registered_method=True)
 
 
 class OperationsServicer:
@@ -76,6 +101,43 @@ class OperationsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Cancel(self, request, context):
+        """Calls an operation off: what was begun is undone. Calling off again changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Pause(self, request, context):
+        """Lets an operation take no further step until it is resumed. Steps under way end, and what takes
+        steps back is never paused. Pausing again changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Resume(self, request, context):
+        """Lets a paused operation go on. Resuming again changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Approve(self, request, context):
+        """Lets an operation pass the gate that it stands before. Approving the same again changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Plan(self, request, context):
+        """What a change would do if it were asked for now. Nothing is changed by it. What would be refused
+        is refused with the same error.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_OperationsServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -93,6 +155,31 @@ def add_OperationsServicer_to_server(servicer, server):
                     servicer.Watch,
                     request_deserializer=protos_dot_gen_dot_ops_dot_operations__pb2.WatchOperationRequest.FromString,
                     response_serializer=protos_dot_gen_dot_ops_dot_operations__pb2.OperationEvent.SerializeToString,
+            ),
+            'Cancel': grpc.unary_unary_rpc_method_handler(
+                    servicer.Cancel,
+                    request_deserializer=protos_dot_gen_dot_ops_dot_operations__pb2.CancelOperationRequest.FromString,
+                    response_serializer=protos_dot_gen_dot_ops_dot_operations__pb2.Operation.SerializeToString,
+            ),
+            'Pause': grpc.unary_unary_rpc_method_handler(
+                    servicer.Pause,
+                    request_deserializer=protos_dot_gen_dot_ops_dot_operations__pb2.PauseOperationRequest.FromString,
+                    response_serializer=protos_dot_gen_dot_ops_dot_operations__pb2.Operation.SerializeToString,
+            ),
+            'Resume': grpc.unary_unary_rpc_method_handler(
+                    servicer.Resume,
+                    request_deserializer=protos_dot_gen_dot_ops_dot_operations__pb2.ResumeOperationRequest.FromString,
+                    response_serializer=protos_dot_gen_dot_ops_dot_operations__pb2.Operation.SerializeToString,
+            ),
+            'Approve': grpc.unary_unary_rpc_method_handler(
+                    servicer.Approve,
+                    request_deserializer=protos_dot_gen_dot_ops_dot_operations__pb2.ApproveOperationRequest.FromString,
+                    response_serializer=protos_dot_gen_dot_ops_dot_operations__pb2.Operation.SerializeToString,
+            ),
+            'Plan': grpc.unary_unary_rpc_method_handler(
+                    servicer.Plan,
+                    request_deserializer=protos_dot_gen_dot_ops_dot_operations__pb2.PlanRequest.FromString,
+                    response_serializer=protos_dot_gen_dot_ops_dot_operations__pb2.PlanResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -176,6 +263,141 @@ class Operations:
             '/windlass.v1.Operations/Watch',
             protos_dot_gen_dot_ops_dot_operations__pb2.WatchOperationRequest.SerializeToString,
             protos_dot_gen_dot_ops_dot_operations__pb2.OperationEvent.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Cancel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/windlass.v1.Operations/Cancel',
+            protos_dot_gen_dot_ops_dot_operations__pb2.CancelOperationRequest.SerializeToString,
+            protos_dot_gen_dot_ops_dot_operations__pb2.Operation.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Pause(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/windlass.v1.Operations/Pause',
+            protos_dot_gen_dot_ops_dot_operations__pb2.PauseOperationRequest.SerializeToString,
+            protos_dot_gen_dot_ops_dot_operations__pb2.Operation.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Resume(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/windlass.v1.Operations/Resume',
+            protos_dot_gen_dot_ops_dot_operations__pb2.ResumeOperationRequest.SerializeToString,
+            protos_dot_gen_dot_ops_dot_operations__pb2.Operation.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Approve(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/windlass.v1.Operations/Approve',
+            protos_dot_gen_dot_ops_dot_operations__pb2.ApproveOperationRequest.SerializeToString,
+            protos_dot_gen_dot_ops_dot_operations__pb2.Operation.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Plan(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/windlass.v1.Operations/Plan',
+            protos_dot_gen_dot_ops_dot_operations__pb2.PlanRequest.SerializeToString,
+            protos_dot_gen_dot_ops_dot_operations__pb2.PlanResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -24,6 +24,20 @@ class OperationsStub:
     """What happened to an operation after event `after`, then what happens, until it has ended.
     A stream that broke is taken up again with the number of the last event seen.
     """
+    Cancel: _aio.UnaryUnaryMultiCallable[_operations_pb2.CancelOperationRequest, _operations_pb2.Operation]
+    """Calls an operation off: what was begun is undone. Calling off again changes nothing."""
+    Pause: _aio.UnaryUnaryMultiCallable[_operations_pb2.PauseOperationRequest, _operations_pb2.Operation]
+    """Lets an operation take no further step until it is resumed. Steps under way end, and what takes
+    steps back is never paused. Pausing again changes nothing.
+    """
+    Resume: _aio.UnaryUnaryMultiCallable[_operations_pb2.ResumeOperationRequest, _operations_pb2.Operation]
+    """Lets a paused operation go on. Resuming again changes nothing."""
+    Approve: _aio.UnaryUnaryMultiCallable[_operations_pb2.ApproveOperationRequest, _operations_pb2.Operation]
+    """Lets an operation pass the gate that it stands before. Approving the same again changes nothing."""
+    Plan: _aio.UnaryUnaryMultiCallable[_operations_pb2.PlanRequest, _operations_pb2.PlanResponse]
+    """What a change would do if it were asked for now. Nothing is changed by it. What would be refused
+    is refused with the same error.
+    """
 
 class OperationsServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -50,6 +64,50 @@ class OperationsServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.AsyncIterator[_operations_pb2.OperationEvent]:
         """What happened to an operation after event `after`, then what happens, until it has ended.
         A stream that broke is taken up again with the number of the last event seen.
+        """
+
+    @_abc_1.abstractmethod
+    def Cancel(
+        self,
+        request: _operations_pb2.CancelOperationRequest,
+        context: _aio.ServicerContext[_operations_pb2.CancelOperationRequest, _abc.Awaitable[_operations_pb2.Operation]],
+    ) -> _abc.Awaitable[_operations_pb2.Operation]:
+        """Calls an operation off: what was begun is undone. Calling off again changes nothing."""
+
+    @_abc_1.abstractmethod
+    def Pause(
+        self,
+        request: _operations_pb2.PauseOperationRequest,
+        context: _aio.ServicerContext[_operations_pb2.PauseOperationRequest, _abc.Awaitable[_operations_pb2.Operation]],
+    ) -> _abc.Awaitable[_operations_pb2.Operation]:
+        """Lets an operation take no further step until it is resumed. Steps under way end, and what takes
+        steps back is never paused. Pausing again changes nothing.
+        """
+
+    @_abc_1.abstractmethod
+    def Resume(
+        self,
+        request: _operations_pb2.ResumeOperationRequest,
+        context: _aio.ServicerContext[_operations_pb2.ResumeOperationRequest, _abc.Awaitable[_operations_pb2.Operation]],
+    ) -> _abc.Awaitable[_operations_pb2.Operation]:
+        """Lets a paused operation go on. Resuming again changes nothing."""
+
+    @_abc_1.abstractmethod
+    def Approve(
+        self,
+        request: _operations_pb2.ApproveOperationRequest,
+        context: _aio.ServicerContext[_operations_pb2.ApproveOperationRequest, _abc.Awaitable[_operations_pb2.Operation]],
+    ) -> _abc.Awaitable[_operations_pb2.Operation]:
+        """Lets an operation pass the gate that it stands before. Approving the same again changes nothing."""
+
+    @_abc_1.abstractmethod
+    def Plan(
+        self,
+        request: _operations_pb2.PlanRequest,
+        context: _aio.ServicerContext[_operations_pb2.PlanRequest, _abc.Awaitable[_operations_pb2.PlanResponse]],
+    ) -> _abc.Awaitable[_operations_pb2.PlanResponse]:
+        """What a change would do if it were asked for now. Nothing is changed by it. What would be refused
+        is refused with the same error.
         """
 
 def add_OperationsServicer_to_server(servicer: OperationsServicer, server: _aio.Server) -> None: ...

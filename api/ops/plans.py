@@ -1,0 +1,85 @@
+"""What changes would do if they were asked for now.
+
+A change is rehearsed: its own handler takes the request down to the store, which does everything
+and commits nothing. So what is told here is what would be done, and so is a refusal."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from google.protobuf.message import Message
+
+from api.asking import Context
+from api.door import Service, parser
+from api.errors import wrong
+from api.ops.outlook import Outlook
+from domain.errors import Invalid
+from domain.operation import Step
+from domain.outline import outline, told
+from domain.prospect import Prospect, touched
+from store.operations import Operations
+from store.rehearsal import Accepted, rehearsing
+
+
+class Foreseen(NamedTuple):
+    """What a change would come to."""
+
+    accepted: Accepted
+    steps: Sequence[Step]
+    machines: Sequence[Prospect]
+    duration: timedelta | None
+
+
+class Plans:
+    """Rehearses the changes of these services. Whatever methods they have or get, those that would
+    write are changes."""
+
+    def __init__(
+        self, services: Sequence[Service], operations: Operations, outlook: Outlook
+    ) -> None:
+        self._operations = operations
+        self._outlook = outlook
+        self._methods = {
+            f"{service.name}/{method.name}": _taking_bytes(service, method)
+            for service in services
+            for method in service.described.methods
+            if not (method.client_streaming or method.server_streaming)
+        }
+
+    async def of(self, method: str, request: bytes, context: Context) -> Foreseen | None:
+        """What the method would do with this request; None if there is nothing to do. What it
+        refuses is raised as it would be."""
+        work = self._methods.get(method.removeprefix("/"))
+        if work is None:
+            raise wrong("method", f"{method[:100]!r} is no method that makes changes")
+        with rehearsing() as rehearsal:
+            await work(request, context)
+        if not rehearsal.reached:
+            raise Invalid(
+                f"{method} changes nothing, so there is nothing to foresee",
+                subject=method,
+                reason="NOT_A_CHANGE",
+                do="call it: it only asks",
+            )
+        if (accepted := rehearsal.accepted) is None:
+            return None
+        legs = outline(accepted.kind, accepted.plan)
+        there = await self._operations.slots(accepted.plan.uid)
+        return Foreseen(
+            accepted,
+            told(legs, []),
+            touched(accepted.plan, legs, there),
+            await self._outlook.foreseen(legs),
+        )
+
+
+def _taking_bytes(
+    service: Service, described: Any
+) -> Callable[[bytes, Context], Awaitable[Message]]:
+    parse, work = parser(described), getattr(service.servicer, described.name)
+
+    async def taking(raw: bytes, context: Context) -> Message:
+        reply: Message = await work(parse(raw), context)
+        return reply
+
+    return taking

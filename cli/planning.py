@@ -1,0 +1,63 @@
+"""What a command would do, told without doing it."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cli import documents
+from cli.calling import CHANGE_SECONDS, Call
+from cli.printing import tame
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+    from rich.console import RenderableType
+
+    from protos.gen.ops import operations_pb2
+
+FATES = {"TAKEN": "to be made a node", "RETURNED": "to be given back", "KEPT": "to be worked on"}
+
+
+async def foreseen(
+    call: Call, method: str, request: "Message", wishes: Sequence[tuple[str, str]] = ()
+) -> None:
+    """Have the server try a method of `cnct.kaas.api.Cluster` out. What it refuses is refused."""
+    from protos.gen.ops.operations_pb2 import PlanRequest
+    from protos.gen.ops.operations_pb2_grpc import OperationsStub
+
+    asked = PlanRequest(
+        method=f"cnct.kaas.api.Cluster/{method}", request=request.SerializeToString()
+    )
+    stub = OperationsStub(call.channel)
+    plan = await stub.Plan(asked, timeout=CHANGE_SECONDS, metadata=tuple(wishes))
+    call.page.one(documents.plan(plan), plan.kind or "nothing", lambda: _drawn(plan))
+
+
+def _drawn(plan: "operations_pb2.PlanResponse") -> "RenderableType":
+    from rich.text import Text
+    from rich.tree import Tree
+
+    from cli.view import duration
+    from protos.gen.ops.operations_pb2 import MachineFate
+
+    if not plan.kind:
+        return Text("nothing would be done: all is as it is asked for")
+    took = duration(plan.duration.ToTimedelta()) if plan.HasField("duration") else "nobody knows"
+    counted = f"{len(plan.steps)} steps, {len(plan.machines)} machines; how long: {took}"
+    tree = Tree(
+        Text.assemble((tame(f"{plan.kind} {plan.subject}"), "bold"), "  ", counted),
+        guide_style="dim",
+    )
+    machines = tree.add(Text("machines"))
+    for each in plan.machines:
+        fate = FATES.get(MachineFate.Name(each.fate), "")
+        metal = f"{each.hostname} ({each.system_id})" if each.system_id else "none yet"
+        kind = f" of type {each.instance_type}" if each.instance_type else ""
+        machines.add(Text(tame(f"{each.node}{kind}: {metal}, {fate}")))
+    steps: dict[str, list[str]] = {}
+    for step in plan.steps:
+        turn = f" #{step.turn}" if step.turn > 1 else ""
+        steps.setdefault(step.subject, []).append(f"{step.verb}{turn}")
+    order = tree.add(Text("steps"))
+    for subject, verbs in steps.items():
+        order.add(Text.assemble((tame(subject), "bold"), tame(f"  {', '.join(verbs)}")))
+    tree.add(Text("nothing was changed", style="dim"))
+    return tree

@@ -1,0 +1,28 @@
+"""What may be wished of an operation beside what its request says."""
+
+from domain.errors import Invalid
+from domain.operation import Ask, Kind
+
+FORCE, APPROVE_EACH = "windlass-force", "windlass-approve-each"
+"""The metadata, or headers, that carry a wish."""
+
+STOPS = frozenset({"pool"})
+"""Before what an operation can wait to be approved."""
+
+WISHES: dict[str, frozenset[Kind]] = {
+    FORCE: frozenset({Kind.DELETE_CLUSTER}),
+    APPROVE_EACH: frozenset({Kind.UPGRADE_CLUSTER}),
+}
+"""Which kinds of operations hear it. Others refuse it: whoever wishes for it counts on it."""
+
+
+def refuse_wishes(kind: Kind, ask: Ask) -> None:
+    """Refuse what this kind of operation could not heed."""
+    for name, wished in ((FORCE, ask.force), (APPROVE_EACH, ask.approve_each)):
+        if wished and kind not in WISHES[name]:
+            raise Invalid(
+                f"{name} is not for {kind}",
+                subject=name,
+                reason="WISH_NOT_HEEDED",
+                do=f"ask again without {name}",
+            )

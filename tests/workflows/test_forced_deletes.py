@@ -1,0 +1,102 @@
+"""Deletes that are forced: the cluster goes, and what MAAS keeps is told and never lost."""
+
+import pytest
+
+from domain.cluster import Phase
+from domain.errors import Failed, Unavailable
+from domain.operation import Ask, Operation, Stage
+from tests.store.desk import until
+from tests.workflows.conftest import Opening
+from tests.workflows.yard import Yard
+
+FORCED = Ask(method="delete", force=True)
+
+
+async def forced(place: Yard) -> Operation:
+    """Ask for a forced delete of `blue`, carry it out, and tell how it ended."""
+    asked = (await place.clusters.request_delete("blue", FORCED)).operation
+    await place.carry_out(asked)
+    return await place.operations.get(asked.id)
+
+
+async def is_refused(place: Yard, operation: Operation) -> bool:
+    seen = await place.operations.steps(operation.id)
+    return any("is locked" in step.note for step in seen)
+
+
+async def test_what_can_be_given_back_is(opened: Opening) -> None:
+    async with opened() as place:
+        await place.create()
+        operation = await forced(place)
+        assert (operation.stage, operation.left_behind) == (Stage.SUCCEEDED, ())
+        assert place.world.leftovers == []
+        assert await place.blue() is None
+
+
+async def test_what_maas_keeps_is_left_and_named(opened: Opening) -> None:
+    async with opened() as place:
+        await place.create()
+        worker = (await place.clusters.nodes("blue")).slots[1]
+        place.world.locked.add(worker.system_id)
+        operation = await forced(place)
+        assert operation.stage is Stage.SUCCEEDED
+        assert await place.blue() is None
+        left = {each.name: each for each in operation.left_behind}
+        assert left[worker.slot.name].system_id == worker.system_id
+        assert left[worker.slot.name].agent_name == worker.slot.agent_name
+        assert "is locked" in left[worker.slot.name].why
+        said = [line.note for line in await place.journal.since(operation.id, 0)]
+        assert f"{worker.slot.name} ({worker.system_id}): " in said[-1]
+        assert place.world.owners == [worker.slot.agent_name]
+
+
+async def test_a_delete_that_is_stuck_is_taken_over(opened: Opening) -> None:
+    async with opened() as place:
+        await place.create()
+        place.world.locked.add((await place.clusters.nodes("blue")).slots[1].system_id)
+        stuck = (await place.ask_delete()).operation
+        await place.start(stuck)
+        await until(lambda: is_refused(place, stuck))
+        operation = await forced(place)
+        assert operation.supersedes == stuck.id
+        assert operation.stage is Stage.SUCCEEDED
+        assert (await place.operations.get(stuck.id)).stage is Stage.SUPERSEDED
+        assert await place.blue() is None
+        again = await place.create(workers=0)  # the name is free
+        assert again.stage is Stage.SUCCEEDED
+
+
+async def test_nothing_outlives_a_delete_that_was_forced(opened: Opening) -> None:
+    """An operation pushed aside by a delete that is pushed aside itself writes nothing more."""
+    async with opened() as place:
+        asked = await place.ask()
+        place.trouble.fail = lambda key: Unavailable("away") if key.undo else None
+
+        async def delete() -> None:
+            await place.ask_delete()
+
+        place.trouble.at, place.trouble.then = 12, delete
+        await place.start(asked)
+        await until(lambda: place.trouble.fired > 0)
+        [plain, created] = await place.operations.page(size=2)
+        await place.start(plain)
+        await until(lambda: place.trouble.fired > 3)  # the undo goes round in circles
+        operation = await forced(place)
+        assert operation.stage is Stage.SUCCEEDED
+        for each in (plain, created):
+            assert (await place.operations.get(each.id)).ended is not None
+        assert await place.blue() is None
+
+
+@pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.ERROR])
+async def test_it_may_be_asked_for_at_once(opened: Opening, phase: Phase) -> None:
+    async with opened() as place:
+        if phase is Phase.ERROR:
+            place.trouble.fail = lambda key: (
+                Failed("broken") if key.verb == "kubeadm.initialise" else None
+            )
+        await place.create()
+        place.trouble.fail = lambda _: None
+        assert (await place.clusters.get("blue")).phase is phase
+        assert (await forced(place)).stage is Stage.SUCCEEDED
+        assert place.world.leftovers == []
