@@ -11,10 +11,10 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import structlog
 import uvloop
@@ -79,6 +79,7 @@ class Closes(Protocol):
 
 
 Held = TypeVar("Held", bound=Closes)
+Answer = TypeVar("Answer")
 
 
 class Crew:
@@ -244,6 +245,18 @@ async def vetted(vault: Secrets, stop: asyncio.Event) -> bool:
     return False
 
 
+async def unless_stopped(work: Coroutine[Any, Any, Answer], stop: asyncio.Event) -> Answer | None:
+    """What comes of the work. None if we are told to stop first."""
+    doing, told = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    await asyncio.wait([doing, told], return_when=asyncio.FIRST_COMPLETED)
+    told.cancel()
+    if doing.done():
+        return doing.result()
+    doing.cancel()
+    await asyncio.wait([doing])
+    return None
+
+
 async def serve(settings: Settings, queues: Sequence[str]) -> None:
     """Work until SIGTERM or SIGINT."""
     stop = asyncio.Event()
@@ -262,7 +275,9 @@ async def serve(settings: Settings, queues: Sequence[str]) -> None:
     try:
         if not await vetted(crewing.vault, stop):
             return
-        client = await connect(settings)
+        client = await unless_stopped(connect(settings), stop)
+        if client is None:
+            return
         books = crewing.books() if BOOKS_QUEUE in queues else []
         workers = crew(client, crewing.hands(queues), books, [Logbook(crewing.marks)], serving)
         if books:

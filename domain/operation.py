@@ -153,6 +153,9 @@ class Step(Frozen):
     ended: datetime | None = None
     attempts: int = 0
     note: str = ""
+    done: bool = False
+    """Whether it has ever ended well: when its report is lost it is taken again, and its state
+    goes back to active."""
 
 
 class Mark(Frozen):

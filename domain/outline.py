@@ -293,7 +293,7 @@ def progress(
         step = by_key.get(key)
         if step is None or step.started is None:
             return usual(key)
-        if step.state is StepState.DONE:
+        if step.done:
             return 0.0
         passed = max((now - step.started).total_seconds(), 0.0)  # clocks differ
         return max(usual(key) - passed, 0.05 * usual(key))

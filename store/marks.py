@@ -171,6 +171,7 @@ class _Page:
             ended=step.ended,
             attempts=step.attempts,
             note=step.note,
+            done=step.seconds is not None,
         )
         self._latest[operation.id] = saying = _saying(mark)
         self._lines.append(journal.line(operation, saying, step=told))

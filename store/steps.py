@@ -53,4 +53,5 @@ def as_step(row: StepRow) -> Step:
         ended=row.ended,
         attempts=row.attempts,
         note=row.note,
+        done=row.seconds is not None,
     )

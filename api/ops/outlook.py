@@ -80,7 +80,10 @@ class Outlook:
         seen = await self._operations.steps(operation.id)
         now = operation.ended or datetime.now(UTC)
         so_far = progress(legs, seen, await self._usually(), now)
-        percent = 100 if operation.stage is Stage.SUCCEEDED else so_far.percent
+        last = self._last.get(operation.id)  # by other learnt durations, it may have been more
+        percent = max(so_far.percent, last.percent if last else 0)
+        if operation.stage is Stage.SUCCEEDED:
+            percent = 100
         undoing = operation.stage not in ACTIVE or operation.cancel_requested
         held = operation.paused_by or operation.gate or operation.waiting_on
         unknown = undoing or held  # nobody knows for how long

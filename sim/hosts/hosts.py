@@ -162,6 +162,12 @@ class SimulatedHosts:
         return {
             "installed": sorted(self._hosts),
             "hosts": {host.id: _shown(host) for host in self._hosts.values()},
+            "cordoned": [
+                node.name
+                for cluster in self._shared.clusters.all()
+                for node in self._shared.clusters.nodes(cluster.uid)
+                if node.unschedulable
+            ],
             "violations": [
                 *(text for host in self._hosts.values() for text in host.state.violations),
                 *self._strangers(),

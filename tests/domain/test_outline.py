@@ -81,7 +81,8 @@ def seen(draw: st.DrawFn, legs: tuple[Leg, ...]) -> list[Step]:
         state = draw(st.sampled_from(StepState))
         started = START + timedelta(seconds=draw(st.floats(0, 5000)))
         begun = state is not StepState.PENDING
-        steps.append(Step(key=key, state=state, started=started if begun else None))
+        done = state is StepState.DONE or (begun and draw(st.booleans()))
+        steps.append(Step(key=key, state=state, started=started if begun else None, done=done))
     return [step for step in steps if draw(st.booleans())]
 
 
@@ -184,7 +185,7 @@ def test_progress_never_slips_back_as_steps_end(data: st.DataObject) -> None:
     usual, moment = data.draw(learnt), data.draw(moments)
     past = [progress(legs, steps.values(), usual, moment)]
     for key in data.draw(st.permutations(keys(legs))):
-        steps[key] = Step(key=key, state=StepState.DONE, started=START)
+        steps[key] = Step(key=key, state=StepState.DONE, started=START, done=True)
         past.append(progress(legs, steps.values(), usual, moment))
     for before, after in pairwise(past):
         assert after.percent >= before.percent
@@ -252,6 +253,14 @@ def test_a_step_that_takes_too_long_counts_as_nearly_done() -> None:
     late = progress(legs, [step], {"a.b": 10.0}, START + timedelta(hours=1))
     assert late.percent == 95
     assert late.eta == timedelta(seconds=0.5)
+
+
+def test_a_step_that_is_taken_again_since_its_answer_was_lost_stays_done() -> None:
+    legs = (Leg(lanes=(_lane("a.b", "a.c"),)),)
+    first, _ = keys(legs)
+    done = Step(key=first, state=StepState.DONE, started=START, done=True)
+    again = done.model_copy(update={"state": StepState.ACTIVE})
+    assert progress(legs, [again], {}, START) == progress(legs, [done], {}, START)
 
 
 def _lane(*names: str) -> Lane:

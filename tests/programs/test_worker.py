@@ -110,6 +110,18 @@ async def test_it_waits_for_tables_until_it_is_told_to_stop(
             assert await process.wait() == 0
 
 
+async def test_it_waits_for_temporal_until_it_is_told_to_stop(
+    environment: dict[str, str],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        environment["WINDLASS_TEMPORAL__ADDRESS"] = f"127.0.0.1:{nobody.getsockname()[1]}"
+    async with running(WORKER, environment=environment) as process:
+        await told(process, "temporal does not answer yet")
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(5):
+            assert await process.wait() == 0
+
+
 async def test_a_metrics_port_in_use_is_one_line_and_a_failure(environment: dict[str, str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]

@@ -97,7 +97,8 @@ async def test_wiping_or_switching_what_is_not_there_changes_nothing() -> None:
         await site.hosts.wipe("nobody")
         await site.hosts.power_on("nobody")
         await site.hosts.power_off("nobody")
-        assert site.hosts.inspect() == {"installed": [], "hosts": {}, "violations": []}
+        idle = {"installed": [], "hosts": {}, "cordoned": [], "violations": []}
+        assert site.hosts.inspect() == idle
 
 
 async def test_files_go_by_sftp_as_the_user_who_logged_in() -> None:
