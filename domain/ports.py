@@ -328,7 +328,12 @@ def kubeconfig(cluster_uid: str) -> str:
 def host_key(machine: Machine) -> str:
     """Where the host's pinned SSH key lies. Another machine in the slot has a place of its own."""
     slot = machine.slot
-    return f"cluster/{slot.cluster_uid}/host-key/{slot.name}/{machine.system_id}"
+    return f"{host_keys(slot.cluster_uid, slot.name)}{machine.system_id}"
+
+
+def host_keys(cluster_uid: str, slot: str) -> str:
+    """Below what all host keys lie that were pinned for one slot."""
+    return f"cluster/{cluster_uid}/host-key/{slot}/"
 
 
 def mark(plan: ClusterPlan) -> ClusterMark:

@@ -12,17 +12,27 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Executable, bindparam, case, insert, select, update
+from sqlalchemy import Executable, bindparam, case, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from domain.errors import Conflict
 from domain.machine import UNMOVED, Sighting, SlotPhase, filled
 from domain.operation import PAUSED, STALE, Mark, Stage, Step, StepState
+from domain.ports import host_keys
 from store import journal
 from store.engine import Database, Store, transaction
 from store.gather import Gather
 from store.operations import MESSAGE_LENGTH
-from store.rows import ClusterRow, JournalRow, OperationRow, SlotRow, StepRow, now, table_of
+from store.rows import (
+    ClusterRow,
+    JournalRow,
+    OperationRow,
+    SecretRow,
+    SlotRow,
+    StepRow,
+    now,
+    table_of,
+)
 
 STATES = {
     Sighting.BEGAN: StepState.ACTIVE,
@@ -76,7 +86,7 @@ class _Step:
 
 
 OPERATIONS, CLUSTERS, SLOTS = table_of(OperationRow), table_of(ClusterRow), table_of(SlotRow)
-STEPS, JOURNAL = table_of(StepRow), table_of(JournalRow)
+STEPS, JOURNAL, SECRETS = table_of(StepRow), table_of(JournalRow), table_of(SecretRow)
 
 
 OF_STEP = ("state", "ended", "seconds", "attempts", "note")
@@ -222,6 +232,15 @@ class _Page:
         for (cluster, name), changes in self._slots.items():
             filling = update(SLOTS).where(SLOTS.c.cluster == cluster, SLOTS.c.name == name)
             await connection.execute(filling.values(changes))
+            if changes.get("phase") is SlotPhase.RELEASED:
+                await connection.execute(_forget_host(cluster, name))
+
+
+def _forget_host(cluster: str, name: str) -> Executable:
+    """The host key that was pinned goes with the system that showed it. The slot may be filled
+    again, and by the same machine: installed anew, it has another."""
+    pinned = SECRETS.c.reference.startswith(host_keys(cluster, name), autoescape=True)
+    return delete(SECRETS).where(pinned)
 
 
 def _some(row: _Step | _Operation, names: Iterable[str]) -> dict[str, Any]:

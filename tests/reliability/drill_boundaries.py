@@ -12,11 +12,6 @@ from collections.abc import Iterable
 from time import monotonic
 from typing import Any, NamedTuple
 
-from google.longrunning import operations_pb2 as longrunning  # type: ignore[import-untyped]
-from google.longrunning.operations_pb2_grpc import (  # type: ignore[import-untyped]
-    OperationsStub as LongRunningStub,
-)
-
 from domain.cluster import ClusterPlan
 from domain.operation import Kind, OperationId, StepKey
 from domain.outline import keys, outline
@@ -83,7 +78,7 @@ class Run:
         plan = {one.operation: in_create(one.plan)[i] for i, one in enumerate(building)}
         plan |= {one.operation: last_of_create(one.plan) for one in doomed}
         await self._die("create", plan)
-        await asyncio.gather(*(self._cancel(one.operation) for one in doomed))
+        await asyncio.gather(*(self._users.cancel(one.operation) for one in doomed))
         plan = {one.operation: in_undo(one.plan)[i] for i, one in enumerate(doomed)}
         await self._die("undo", plan)
         await self._installation.start("worker-1")
@@ -116,10 +111,6 @@ class Run:
     async def _ordered(self, name: str, operation: str) -> Order:
         plan = await Operations(self._database).plan(OperationId(operation))
         return Order(name, operation, plan)
-
-    async def _cancel(self, operation: str) -> None:
-        request = longrunning.CancelOperationRequest(name=f"operations/{operation}")
-        await self._users.insist(LongRunningStub(self._users.channel).CancelOperation, request)
 
     async def _die(self, what: str, plan: dict[str, str]) -> None:
         """Let a worker run until every operation of the plan is at its boundary, and is dead."""

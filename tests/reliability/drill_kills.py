@@ -1,28 +1,35 @@
-"""SIGKILL of any process at any moment, while clusters are created and deleted.
+"""SIGKILL of any process at any moment, while clusters are created, changed and deleted.
 
 Users go on as if nothing happened; at the end everything that was accepted has ended, and nothing
 is left of it that should not be."""
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any, NamedTuple
 
 from store.engine import Database
+from tests.reliability.changes import Change, Pools, drawn
 from tests.reliability.installation import EVERYTHING, Installation, installed
 from tests.reliability.outcome import Outcome, say
 from tests.reliability.users import Ending, Users
-from tests.reliability.verdict import judged, nodes_missing, read
+from tests.reliability.verdict import judged, nodes_missing, read, sizes_wrong
 
 PAUSE_SECONDS = (0.3, 2.2)
 """Between one kill and the next."""
 
 KILLING_SECONDS = 30.0
-"""For how long processes are killed in each half, at most: then what is left must end."""
+"""For how long processes are killed in each part, at most: then what is left must end."""
 
 OPERATION_SECONDS = 240.0
+
+CHANGES = 2
+"""Of every cluster that stays, one after the other."""
+
+MACHINES_EACH = 7
+"""What the largest cluster may have: three control planes and its workers."""
 
 KINDS = ("leaked", "doubled", "rerun", "replaced")
 
@@ -37,17 +44,18 @@ async def on_postgresql(seed: int) -> Outcome:
 
 async def drill(name: str, seed: int, *, clusters: int, postgres: bool) -> Outcome:
     """As many creates and deletes as there are clusters; two in five are deleted while they may
-    still be being created, the others once they run."""
+    still be being created. The others are changed once they run, and deleted then."""
     draw = random.Random(seed)  # noqa: S311 - not to be unguessable but to be repeated
     began = monotonic()
     async with installed(
-        *EVERYTHING, machines=clusters * 3, draw=draw, postgres=postgres
+        *EVERYTHING, machines=clusters * MACHINES_EACH, draw=draw, postgres=postgres
     ) as installation:
         users = Users(installation.grpc)
         say(f"{name}: everything is up after {monotonic() - began:.1f} s")
         try:
             run = Run(installation, users, draw, clusters)
             await run.creates()
+            await run.changes()
             await run.deletes()
             return run.outcome(name, seed)
         finally:
@@ -55,7 +63,7 @@ async def drill(name: str, seed: int, *, clusters: int, postgres: bool) -> Outco
 
 
 class Wish(NamedTuple):
-    """What a user is going to do, in seconds from the beginning of each half."""
+    """What a user is going to do, in seconds from the beginning of each part."""
 
     name: str
     control_planes: int
@@ -63,11 +71,23 @@ class Wish(NamedTuple):
     delete_after: float
     hasty: bool
     """Whether the delete comes while the create may still be running, so long after it."""
+    changes: list[Change]
+    """All but the last are seen through before the delete; the last may be run over by it."""
+    cancel_after: list[float | None]
+    """So long after each change somebody changes their mind, and then back again."""
 
     @classmethod
     def drawn(cls, name: str, draw: random.Random, *, hasty: bool) -> "Wish":
         control_planes = 3 if draw.random() < 0.1 else 1
-        return cls(name, control_planes, draw.uniform(0, 8), draw.uniform(0, 12), hasty)
+        changes = drawn(name, {"w": 1}, CHANGES + 1, draw)
+        cancels = [draw.uniform(0, 3) if draw.random() < 0.3 else None for _ in changes]
+        after = draw.uniform(0, 8), draw.uniform(0, 12)
+        return cls(name, control_planes, *after, hasty, changes, cancels)
+
+    @property
+    def wanted(self) -> Pools:
+        """The cluster's pools once its changes are through."""
+        return self.changes[-2].wanted
 
 
 class Run:
@@ -89,18 +109,33 @@ class Run:
         async with killing(self._installation, self._draw):
             await asyncio.gather(*map(self._create, self._wishes))
         await self._judge("after the creates")
+        await self._compare("after the creates", {wish.name: {"w": 1} for wish in self._staying})
+
+    async def changes(self) -> None:
+        """Let the clusters grow and shrink. What was called off is asked for again."""
+        async with killing(self._installation, self._draw):
+            await asyncio.gather(*map(self._change, self._staying))
+        await self._judge("after the changes")
+        await self._compare("after the changes", {one.name: one.wanted for one in self._staying})
+
+    async def deletes(self) -> None:
+        """Delete what is left, some of it while it is being changed."""
+        async with killing(self._installation, self._draw):
+            await asyncio.gather(*map(self._change_and_delete, self._staying))
+        await self._judge("after the deletes")
+
+    @property
+    def _staying(self) -> list[Wish]:
+        return [wish for wish in self._wishes if not wish.hasty]
+
+    async def _compare(self, when: str, wanted: Mapping[str, Pools]) -> None:
         database = Database(self._installation.database, connections=1)
         try:
             rows = await read(database)
         finally:
             await database.close()
-        staying = {wish.name for wish in self._wishes if not wish.hasty}
-        self._add("not as ordered", nodes_missing(rows, staying))
-
-    async def deletes(self) -> None:
-        async with killing(self._installation, self._draw):
-            await asyncio.gather(*(self._delete(wish) for wish in self._wishes if not wish.hasty))
-        await self._judge("after the deletes")
+        found = [*nodes_missing(rows, set(wanted)), *sizes_wrong(rows, wanted)]
+        self._add("not as ordered", [f"{when}: {text}" for text in found])
 
     async def _create(self, wish: Wish) -> None:
         await asyncio.sleep(wish.create_after)
@@ -110,6 +145,31 @@ class Run:
         if wish.hasty:
             await self._delete(wish)
         await watching
+
+    async def _change(self, wish: Wish) -> None:
+        await asyncio.sleep(wish.create_after / 2)
+        for change, cancel_after in zip(wish.changes[:-1], wish.cancel_after, strict=False):
+            asked = await change.ask(self._users)
+            good = {"SUCCEEDED"} if cancel_after is None else {"SUCCEEDED", "CANCELLED"}
+            watching = asyncio.create_task(self._watch(asked.operation, change.what, good))
+            if cancel_after is not None:
+                await asyncio.sleep(cancel_after)
+                await self._users.cancel(asked.operation)
+            await watching
+            if cancel_after is not None:
+                asked = await change.again(self._users)
+                if asked.operation:
+                    await self._watch(asked.operation, f"again {change.what}", {"SUCCEEDED"})
+
+    async def _change_and_delete(self, wish: Wish) -> None:
+        run_over = wish.cancel_after[-1] is not None
+        if not run_over:
+            await self._delete(wish)
+            return
+        last = wish.changes[-1]
+        asked = await last.ask(self._users)
+        watching = self._watch(asked.operation, last.what, {"SUCCEEDED", "SUPERSEDED"})
+        await asyncio.gather(watching, self._delete(wish))
 
     async def _delete(self, wish: Wish) -> None:
         await asyncio.sleep(wish.delete_after)

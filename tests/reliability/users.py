@@ -3,13 +3,17 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 import grpc
 import grpc.aio
+from google.longrunning import operations_pb2 as longrunning  # type: ignore[import-untyped]
+from google.longrunning.operations_pb2_grpc import (  # type: ignore[import-untyped]
+    OperationsStub as LongRunningStub,
+)
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 
 from protos.gen.kaas import api_pb2 as kaas
@@ -68,6 +72,40 @@ class Users:
     async def delete(self, name: str) -> Answer:
         request = kaas.DeleteClusterMsg(name=name)
         return await self.insist(self.clusters.DeleteCluster, request, str(uuid4()))
+
+    async def scale(self, name: str, pool: str, count: int) -> Answer:
+        size = kaas.ScaleNodePoolSpec(name=pool, count=count)
+        request = kaas.ScaleNodePoolMsg(clusterName=name, node_pools=[size])
+        return await self.insist(self.clusters.ScaleNodePool, request, str(uuid4()))
+
+    async def add_pool(self, name: str, pool: str, count: int) -> Answer:
+        added = kaas.MachineSpec(name=pool, count=count)
+        request = kaas.AddNodePoolMsg(clusterName=name, worker_node_pools=[added])
+        return await self.insist(self.clusters.AddNodePool, request, str(uuid4()))
+
+    async def drop_pool(self, name: str, pool: str) -> Answer:
+        request = kaas.DeleteNodePoolMsg(clusterName=name, node_pool_names=[pool])
+        return await self.insist(self.clusters.DeleteNodePool, request, str(uuid4()))
+
+    async def cancel(self, operation: str) -> bool:
+        """Call an operation off. False: it had ended before."""
+        request = longrunning.CancelOperationRequest(name=f"operations/{operation}")
+        try:
+            await self.insist(LongRunningStub(self.channel).CancelOperation, request)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
+                raise
+            return False
+        return True
+
+    async def unless_gone(self, asking: Awaitable[Answer]) -> Answer:
+        """An answer without an operation if what is asked about is not there any more."""
+        try:
+            return await asking
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            return Answer(None, "", 1)
 
     async def insist(self, call: Call, request: Any, key: str = "") -> Answer:
         """Ask until there is an answer. Any refusal but "try again" is raised."""

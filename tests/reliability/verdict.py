@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import select
@@ -10,9 +10,10 @@ from temporalio.client import Client
 
 from domain.cluster import Phase
 from domain.machine import Slot, SlotPhase
+from domain.naming import CONTROL_PLANE
 from domain.operation import StepKey
 from store.engine import Database
-from store.rows import ClusterRow, OperationRow, SlotRow, StepRow
+from store.rows import ClusterRow, OperationRow, PoolRow, SlotRow, StepRow
 from tests.reliability.installation import Installation, fetched
 from tests.store.invariants import broken
 
@@ -45,6 +46,7 @@ class Rows(NamedTuple):
     clusters: dict[str, ClusterRow]
     """The living ones, by uid."""
     slots: list[SlotRow]
+    pools: list[PoolRow]
     operations: dict[str, OperationRow]
     replaced: list[str]
     """Steps that took a further machine for a slot, which a kill is no reason for."""
@@ -95,10 +97,11 @@ async def read(database: Database) -> Rows:
         living = select(ClusterRow).where(ClusterRow.phase != Phase.GONE)
         clusters = {row.uid: row for row in await session.scalars(living)}
         slots = list(await session.scalars(select(SlotRow)))
+        pools = list(await session.scalars(select(PoolRow)))
         operations = {row.id: row for row in await session.scalars(select(OperationRow))}
         taking = select(StepRow.key).where(StepRow.verb == "machines.allocate")
         replaced = [key for key in await session.scalars(taking) if StepKey.parse(key).turn > 1]
-    return Rows(clusters, slots, operations, replaced, await broken(database))
+    return Rows(clusters, slots, pools, operations, replaced, await broken(database))
 
 
 def _leaks(rows: Rows, site: dict[str, Any]) -> Iterator[str]:
@@ -111,6 +114,7 @@ def _leaks(rows: Rows, site: dict[str, Any]) -> Iterator[str]:
             yield f"{machine['system_id']} ({machine['status']}) is owned, and {holds} is wanted"
     yield from (f"slot {row.name} is {row.phase} and has no machine" for row in wanted.values())
     endpoints = {row.endpoint for row in rows.clusters.values()}
+    yield from (f"node {name} is still closed to work" for name in site["hosts"]["cordoned"])
     for name in site["dns"]:
         if name["fqdn"] not in endpoints:
             yield f"the name {name['fqdn']} is left"
@@ -154,3 +158,17 @@ def nodes_missing(rows: Rows, names: set[str]) -> list[str]:
             if slot.cluster in uids and slot.phase != SlotPhase.HEALTHY
         ),
     ]
+
+
+def sizes_wrong(rows: Rows, wanted: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """The clusters whose pools, those without a node included, are not as wanted."""
+    found = []
+    for row in rows.clusters.values():
+        if row.name in wanted:
+            sizes = {pool.name: 0 for pool in rows.pools if pool.cluster == row.uid}
+            for slot in rows.slots:
+                if slot.cluster == row.uid and slot.pool != CONTROL_PLANE:
+                    sizes[slot.pool] = sizes.get(slot.pool, 0) + 1
+            if sizes != wanted[row.name]:
+                found.append(f"{row.name} has {sizes} and {dict(wanted[row.name])} is wanted")
+    return found

@@ -8,6 +8,7 @@ import pytest
 from domain.errors import Conflict, Failure
 from domain.machine import Machine, Sighting, Slot, SlotPhase, SlotState
 from domain.operation import Operation, OperationId, Reached, StepState
+from domain.ports import host_key
 from store.marks import WORTH_SAYING
 from store.rows import OperationRow
 from tests.store.desk import Desk, whole
@@ -334,3 +335,17 @@ async def test_two_processes_that_begin_the_same_step_are_both_noted(
     lines = await desk.lines(operation.id)
     assert whole(lines)
     assert len(lines) == 22
+
+
+async def test_a_host_key_is_forgotten_with_the_system_that_showed_it(desk: Desk) -> None:
+    """The same machine may fill the same slot again, and shows another key then."""
+    operation = await desk.creating()
+    slot, neighbour = await _slot(desk), await _slot(desk, 1)
+    pins = [host_key(Machine(slot=one, system_id="m1")) for one in (slot, neighbour)]
+    for pin in pins:
+        await desk.vault.keep_first(pin, b"the old system's key")
+    await desk.mark(operation.id, "machines.release", slot.name, Sighting.BEGAN)
+    assert await desk.vault.keep_first(pins[0], b"early") == b"the old system's key"
+    await desk.mark(operation.id, "machines.release", slot.name, Sighting.ENDED)
+    assert await desk.vault.keep_first(pins[0], b"the new one's") == b"the new one's"
+    assert await desk.vault.open(pins[1]) == b"the old system's key"

@@ -1,0 +1,183 @@
+"""Grounds for random histories: real rows, a real Temporal server, a worker in a process of its own
+that may be killed at any moment, and a world in memory."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from itertools import count
+from pathlib import Path
+from uuid import uuid4
+
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError
+
+from domain.cluster import ClusterOrder, Limits, PoolOrder
+from domain.operation import Ask, Operation, OperationId
+from domain.pools import PoolSize
+from domain.releases import CATALOGUE as RELEASES
+from sim.memory import MemoryWorld
+from store.clusters import Building, Clusters
+from store.engine import Database
+from store.operations import Operations
+from store.pools import Pools, Terms
+from store.rows import Row
+from store.sealing import Seal
+from store.secrets import Secrets
+from tests.reliability.far_world import World
+from tests.reliability.hurry import TASK
+from tests.reliability.program import ROOT
+from workflows.catalogue import CATALOGUE
+
+MACHINES = 60
+"""More than all clusters of a history can hold: nothing waits for a machine for ever."""
+
+TERMS = Terms(limits=Limits(), building=Building(domain="grounds.test", drain_seconds=5))
+NEWEST = 200
+
+
+class Grounds:
+    """Where histories happen, one after the other. What one leaves behind is the next one's
+    trouble, so whoever finds anything wrong asks for fresh grounds."""
+
+    def __init__(self, folder: Path, database: Database, database_url: str, client: Client) -> None:
+        self.database, self.client = database, client
+        self.key_file = folder / "seal.key"
+        self.world = World(MemoryWorld())
+        self.clusters = Clusters(database, Secrets(database, Seal.from_file(self.key_file)))
+        self.pools, self.operations = Pools(database), Operations(database)
+        self.kills = 0
+        self._folder, self._database_url = folder, database_url
+        self._prefix = ""
+        self._places = count(1)
+        self._served = AsyncExitStack()
+        self._nursery: asyncio.subprocess.Process | None = None
+        self._worker = 0
+
+    async def freshen(self) -> None:
+        """No rows, a world that nobody has touched, queues that nobody has used, a new worker."""
+        self._end_worker()
+        async with self.database.session(writes=True) as session:
+            for table in Row.metadata.sorted_tables:
+                await session.execute(table.delete())
+        await self._served.aclose()
+        self.world = World(MemoryWorld.of(MACHINES))
+        self._prefix = f"{uuid4().hex[:8]}-"
+        socket = self._folder / f"world-{next(self._places)}"
+        await self._served.enter_async_context(self.world.served(socket))
+        self._told = {
+            "database_url": self._database_url,
+            "key_file": str(self.key_file),
+            "temporal": self.client.service_client.config.target_host,
+            "prefix": self._prefix,
+            "world": str(socket),
+        }
+        await self._start_worker()
+
+    async def kill_worker(self) -> None:
+        """SIGKILL, and another one takes its place."""
+        self.kills += 1
+        self._end_worker()
+        await self._start_worker()
+
+    async def close(self) -> None:
+        self._end_worker()
+        await self._served.aclose()
+        if self._nursery is not None:
+            self._nursery.kill()
+            await self._nursery.wait()
+
+    def _end_worker(self) -> None:
+        if self._worker:
+            with suppress(ProcessLookupError):
+                os.kill(self._worker, signal.SIGKILL)
+            self._worker = 0
+
+    async def _start_worker(self) -> None:
+        if self._nursery is None:
+            self._nursery = await self._opened_nursery()
+        assert self._nursery.stdin is not None
+        assert self._nursery.stdout is not None
+        self._nursery.stdin.write(json.dumps(self._told).encode() + b"\n")
+        self._worker = int(await self._nursery.stdout.readline())
+
+    async def _opened_nursery(self) -> asyncio.subprocess.Process:
+        with (self._folder / "worker.log").open("ab") as log:
+            return await asyncio.create_subprocess_exec(
+                sys.executable,
+                str(Path(__file__).with_name("nursery.py")),
+                cwd=ROOT,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+            )
+
+    async def create(self, name: str, control_planes: int, workers: int) -> Operation:
+        order = ClusterOrder(
+            name=name,
+            control_plane=PoolOrder(name="control-plane", count=control_planes),
+            pools=(PoolOrder(name="w", count=workers),),
+        )
+        release, ask = RELEASES.choose(""), Ask(method="create")
+        return await self.begun(
+            await self.clusters.request_create(order, release, TERMS.building, ask)
+        )
+
+    async def scale(self, name: str, pool: str, size: int) -> Operation | None:
+        sizes, ask = [PoolSize(name=pool, count=size)], Ask(method="scale")
+        asked = await self.pools.request_scale(name, sizes, TERMS, ask)
+        return await self.begun(asked) if asked else None
+
+    async def add(self, name: str, pool: str, size: int) -> Operation:
+        orders, ask = [PoolOrder(name=pool, count=size)], Ask(method="add")
+        return await self.begun(await self.pools.request_add(name, orders, TERMS, ask))
+
+    async def drop(self, name: str, pool: str) -> Operation:
+        ask = Ask(method="drop")
+        return await self.begun(await self.pools.request_drop(name, [pool], TERMS, ask))
+
+    async def delete(self, name: str) -> Operation:
+        deleted = await self.clusters.request_delete(name, Ask(method="delete"))
+        return await self.begun(deleted.operation)
+
+    async def cancel(self, operation: OperationId) -> None:
+        """Call an operation off, as the API does: in the row first, then in Temporal."""
+        await self.operations.cancel(operation, "ann")
+        with suppress(RPCError):  # it has just ended
+            await self.client.get_workflow_handle(f"op-{operation}").cancel()
+
+    async def begun(self, operation: Operation) -> Operation:
+        """Its workflow started, unless it has been."""
+        if operation.started is None:
+            with suppress(WorkflowAlreadyStartedError):
+                await self.client.start_workflow(
+                    CATALOGUE[operation.kind].run,
+                    operation.id,
+                    id=f"op-{operation.id}",
+                    task_queue=f"{self._prefix}workflows",
+                    task_timeout=TASK,
+                )
+        return operation
+
+    async def under_way(self) -> Sequence[Operation]:
+        """The operations that have not ended."""
+        latest = await self.operations.page(size=NEWEST)
+        return [operation for operation in latest if operation.ended is None]
+
+
+@asynccontextmanager
+async def grounds(folder: Path, database_url: str, temporal: str) -> AsyncIterator[Grounds]:
+    """Grounds on this database, whose rows are theirs alone, and this Temporal server."""
+    client = await Client.connect(temporal, data_converter=pydantic_data_converter)
+    database = Database(database_url)
+    place = Grounds(folder, database, database_url, client)
+    try:
+        yield place
+    finally:
+        await place.close()
+        await database.close()

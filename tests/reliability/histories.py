@@ -1,0 +1,306 @@
+"""Random histories: anybody may ask for anything at any moment, while workers die and the world
+refuses. What is accepted is foreseen by a model, and in the end everything is as the model says.
+
+A new kind of operation is a rule, one line in the model, and nothing else."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, ClassVar, TypeVar
+
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    rule,
+    run_state_machine_as_test,
+)
+
+from domain.errors import DomainError
+from domain.operation import Operation
+from sim.faults import Fault, How
+from tests.reliability.far_world import World
+from tests.reliability.grounds import Grounds
+from tests.reliability.model import Known, Model, Refusal
+from tests.reliability.truth import wrong
+from tests.store.invariants import broken
+
+STEPS = 14
+SETTLE_SECONDS = 30.0
+LOOK_SECONDS = 0.03
+
+Answer = TypeVar("Answer")
+
+names = st.sampled_from(("apple", "banana"))
+pools = st.sampled_from(("w", "x"))
+sizes = st.integers(0, 3)
+
+MAAS = ("maas allocate", "maas deploy", "maas deployed", "maas release", "maas released")
+NAMES = ("names ensure", "names remove")
+HOSTS = ("hosts initialise", "hosts join", "api cordon", "api delete_node")
+faults = st.one_of(
+    st.builds(
+        Fault,
+        where=st.sampled_from((*MAAS, *NAMES)),
+        how=st.sampled_from((How.REFUSE, How.HANG, How.HALF)),
+        times=st.integers(1, 3),
+    ),
+    st.builds(Fault, where=st.sampled_from(HOSTS), how=st.sampled_from((How.FAIL, How.HALF))),
+)
+
+
+class Histories(RuleBasedStateMachine):
+    """One history. The loop, and with it the world, runs only while something is being done, so
+    what is drawn does not depend on the time; what happens does."""
+
+    grounds: ClassVar[Grounds]
+    runner: ClassVar[asyncio.Runner]
+    figures: ClassVar[Counter[str]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = Model()
+        self.story: list[str] = []
+        self.wrong = False
+        self._do(self.grounds.freshen())
+
+    @initialize(control_planes=st.sampled_from((1, 1, 3)), workers=sizes)
+    def begin(self, control_planes: int, workers: int) -> None:
+        self.create("apple", control_planes, workers)
+
+    @rule(name=names, control_planes=st.sampled_from((1, 1, 3)), workers=sizes)
+    def create(self, name: str, control_planes: int, workers: int) -> None:
+        def accepted(operation: Operation | None) -> None:
+            assert operation is not None
+            self.model.clusters[name] = Known(control_planes, {"w": workers}, operation)
+
+        self._ask(
+            f"create {name} {control_planes} w={workers}",
+            name,
+            lambda: self.grounds.create(name, control_planes, workers),
+            lambda _: self.model.creating(name),
+            accepted,
+        )
+
+    @rule(name=names, pool=pools, size=sizes)
+    def scale(self, name: str, pool: str, size: int) -> None:
+        def accepted(operation: Operation | None) -> None:
+            self._changed(name, operation).pools[pool] = size
+
+        self._ask(
+            f"scale {name} {pool}={size}",
+            name,
+            lambda: self.grounds.scale(name, pool, size),
+            lambda busy: self._changing(name, busy) or self.model.resizing(name, pool),
+            accepted,
+        )
+
+    @rule(name=names, pool=pools, size=sizes)
+    def add(self, name: str, pool: str, size: int) -> None:
+        def accepted(operation: Operation | None) -> None:
+            self._changed(name, operation).pools[pool] = size
+
+        self._ask(
+            f"add {name} {pool}={size}",
+            name,
+            lambda: self.grounds.add(name, pool, size),
+            lambda busy: self._changing(name, busy) or self.model.adding(name, pool),
+            accepted,
+        )
+
+    @rule(name=names, pool=pools)
+    def drop(self, name: str, pool: str) -> None:
+        def accepted(operation: Operation | None) -> None:
+            known = self._changed(name, operation)
+            known.pools[pool] = 0
+            known.dropped.add(pool)
+
+        self._ask(
+            f"drop {name} {pool}",
+            name,
+            lambda: self.grounds.drop(name, pool),
+            lambda busy: self._changing(name, busy) or self.model.resizing(name, pool),
+            accepted,
+        )
+
+    @rule(name=names)
+    def delete(self, name: str) -> None:
+        def accepted(operation: Operation | None) -> None:
+            self._changed(name, operation).deleting = True
+
+        self._ask(
+            f"delete {name}",
+            name,
+            lambda: self.grounds.delete(name),
+            lambda _: self.model.deleting(name),
+            accepted,
+        )
+
+    @rule(name=names)
+    def cancel(self, name: str) -> None:
+        """Call off whatever was asked for last."""
+        if name in self.model.clusters:
+            latest = self.model.clusters[name].operation.id
+            self._ask(
+                f"cancel {name}",
+                name,
+                lambda: self.grounds.cancel(latest),
+                lambda busy: self.model.cancelling(name, busy=busy),
+                lambda _: None,
+            )
+
+    @rule()
+    def kill_worker(self) -> None:
+        self.story.append("kill the worker")
+        self._do(self.grounds.kill_worker())
+
+    @rule(fault=faults)
+    def go_wrong(self, fault: Fault) -> None:
+        self.story.append(f"{fault.where}: {fault.how}, {fault.times} times")
+        self.world.faults.add(fault)
+        self.figures["faults"] += fault.times
+
+    @rule(index=st.integers(0, 2))
+    def sour(self, index: int) -> None:
+        """A machine never deploys again."""
+        self.story.append(f"machine {index} never deploys again")
+        self.world.memory.machines[index].sour = True
+
+    @rule(tenths=st.integers(1, 8))
+    def pause(self, tenths: int) -> None:
+        self.story.append(f"{tenths / 10} s pass")
+        self._do(asyncio.sleep(tenths / 10))
+
+    @rule()
+    def settle(self) -> None:
+        """Wait until nothing is under way, and look at everything."""
+        self.story.append("all of it settles")
+        self._do(self._settled())
+
+    def teardown(self) -> None:
+        """However a history went, everything can be deleted in the end, and nothing is left."""
+        if not self.wrong:
+            self.settle()
+            for name in sorted(self.model.clusters):
+                self.delete(name)
+            self.settle()
+            self._do(self._nothing_left())
+        self.figures["histories"] += 1
+
+    @property
+    def world(self) -> World:
+        return self.grounds.world
+
+    def _ask(
+        self,
+        words: str,
+        name: str,
+        ask: Callable[[], Awaitable[Operation | None]],
+        foreseen: Callable[[bool], Refusal],
+        accepted: Callable[[Operation | None], None],
+    ) -> None:
+        self._do(self._asked(words, name, ask, foreseen, accepted))
+
+    async def _asked(
+        self,
+        words: str,
+        name: str,
+        ask: Callable[[], Awaitable[Operation | None]],
+        foreseen: Callable[[bool], Refusal],
+        accepted: Callable[[Operation | None], None],
+    ) -> None:
+        """Ask, and compare with what was foreseen. If what was under way has ended meanwhile, both
+        answers are right: the one before and the one after."""
+        busy = await self._busy(name)
+        right = [foreseen(busy)]
+        operation, refusal = None, None
+        try:
+            operation = await ask()
+        except DomainError as error:
+            refusal = type(error)
+        if busy and not await self._busy(name):
+            right.append(foreseen(False))
+        told = refusal.__name__ if refusal else f"op {operation.id[:8]}" if operation else "done"
+        self.story.append(f"{words}: {told}")
+        self.figures["refused" if refusal else "accepted"] += 1
+        assert refusal in right, f"{words} was to be answered with {right}"
+        if refusal is None:
+            accepted(operation)
+            await self._introduce(name)
+
+    async def _busy(self, name: str) -> bool:
+        """Whether something runs on a cluster. The model is told of what has ended."""
+        known = self.model.clusters.get(name)
+        if known is None:
+            return False
+        if known.busy:
+            if (await self.grounds.operations.get(known.operation.id)).ended is None:
+                return True
+            slots = [] if known.deleting else (await self.grounds.clusters.nodes(name)).slots
+            self.model.ended(name, {state.slot.pool for state in slots})
+        return False
+
+    async def _introduce(self, name: str) -> None:
+        """Tell the model under which names a new cluster goes in the world."""
+        known = self.model.clusters[name]
+        if not known.uid:
+            plan = await self.grounds.operations.plan(known.operation.id)
+            known.uid, known.endpoint = plan.uid, plan.endpoint
+
+    def _changing(self, name: str, busy: bool) -> Refusal:
+        return self.model.changing(name, self.world.memory, busy=busy)
+
+    def _changed(self, name: str, operation: Operation | None) -> Known:
+        known = self.model.clusters[name]
+        if operation is not None:
+            known.operation, known.busy = operation, True
+        return known
+
+    async def _settled(self) -> None:
+        try:
+            async with asyncio.timeout(SETTLE_SECONDS):
+                while await self.grounds.under_way():
+                    await asyncio.sleep(LOOK_SECONDS)
+        except TimeoutError:
+            left = [
+                f"{one.kind} of {one.subject} is {one.stage} {one.waiting_on} (op {one.id})"
+                for one in await self.grounds.under_way()
+            ]
+            raise AssertionError(f"after {SETTLE_SECONDS:g} s: {'; '.join(left)}") from None
+        for name in list(self.model.clusters):
+            assert not await self._busy(name)
+        untrue = [*await wrong(self.grounds, self.model), *await broken(self.grounds.database)]
+        assert untrue == []
+
+    async def _nothing_left(self) -> None:
+        assert self.model.clusters == {}
+        assert self.world.memory.leftovers == []
+
+    def _do(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        try:
+            return self.runner.run(work)
+        except Exception as error:
+            self.wrong = True
+            error.add_note("\n".join(["What happened:", *self.story]))
+            raise
+
+
+def explore(grounds: Grounds, runner: asyncio.Runner, *, runs: int, number: int) -> Counter[str]:
+    """So many histories, the same for the same number but for what time does to them. The first
+    that goes wrong is told, and not made shorter: that takes far longer than reading it."""
+    figures = Counter[str]()
+    mine = {"grounds": grounds, "runner": runner, "figures": figures}
+    histories = seed(number)(type("Histories", (Histories,), mine))
+    run_state_machine_as_test(
+        histories,
+        settings=settings(
+            max_examples=runs,
+            stateful_step_count=STEPS,
+            deadline=None,
+            database=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+    return figures
