@@ -1,6 +1,6 @@
-"""`python -m tests.reliability [DRILL ...] [--seed N]`: drills with real processes.
+"""`python -m tests.reliability [DRILL ...] [--seed N] [--runs N]`: drills with real processes.
 
-Each prints one line of JSON with its figures; the exit code is 1 if a promise was not kept."""
+Each run prints one line of JSON with its figures; the exit code is 1 if a promise was not kept."""
 
 import argparse
 import asyncio
@@ -9,46 +9,62 @@ import secrets
 import signal
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from itertools import groupby
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.reliability.outcome import Outcome, say
 
-Drills = Mapping[str, Callable[[int], Awaitable[Outcome]]]
+
+class Drill(NamedTuple):
+    run: Callable[[int], Awaitable[Outcome]]
+    runs: int = 1
+    """How often it is run when nothing else is said, each time with another seed."""
+
+
+Drills = Mapping[str, Drill]
 
 
 def drills() -> Drills:
     """Every drill by its name. gRPC is loaded here, once it has been told that we start processes
     all the time and that none of them goes on with its connections."""
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
-    from tests.reliability import drill_boundaries, drill_kills, drill_store
+    from tests.reliability import drill_boundaries, drill_histories, drill_kills, drill_store
 
     return {
-        "kills": drill_kills.on_sqlite,
-        "kills-postgresql": drill_kills.on_postgresql,
-        "R01": drill_boundaries.drill,
-        "R04": drill_store.postgres_killed,
-        "R05": drill_store.api_killed,
-        "R06": drill_store.same_request,
+        "kills": Drill(drill_kills.on_sqlite, runs=25),
+        "kills-postgresql": Drill(drill_kills.on_postgresql, runs=25),
+        "histories": Drill(drill_histories.on_sqlite, runs=40),
+        "histories-postgresql": Drill(drill_histories.on_postgresql, runs=40),
+        "R01": Drill(drill_boundaries.drill),
+        "R04": Drill(drill_store.postgres_killed),
+        "R05": Drill(drill_store.api_killed),
+        "R06": Drill(drill_store.same_request),
     }
 
 
-async def run(chosen: Drills, seed: int) -> list[Outcome]:
-    """Run these drills, one after the other. One that cannot go on is broken."""
-    outcomes = []
-    for name, drill in chosen.items():
-        say(f"{name}: seed {seed}")
-        began = monotonic()
-        try:
-            outcome = await drill(seed)
-        except Exception as error:
-            traceback.print_exc()
-            outcome = Outcome(name, {"seed": seed}, [f"{type(error).__name__}: {error}"])
-        outcome.figures["whole_seconds"] = round(monotonic() - began, 1)
-        print(outcome.line, flush=True)
-        outcomes.append(outcome)
-    return outcomes
+async def run(chosen: Drills, seed: int, runs: int) -> list[Outcome]:
+    """Run these drills, one after the other."""
+    return [
+        await once(name, drill, seed + number)
+        for name, drill in chosen.items()
+        for number in range(runs or drill.runs)
+    ]
+
+
+async def once(name: str, drill: Drill, seed: int) -> Outcome:
+    """One run. One that cannot go on is broken."""
+    say(f"{name}: seed {seed}")
+    began = monotonic()
+    try:
+        outcome = await drill.run(seed)
+    except Exception as error:
+        traceback.print_exc()
+        outcome = Outcome(name, {"seed": seed}, [f"{type(error).__name__}: {error}"])
+    outcome.figures["whole_seconds"] = round(monotonic() - began, 1)
+    print(outcome.line, flush=True)
+    return outcome
 
 
 async def until_told(work: Coroutine[Any, Any, list[Outcome]]) -> list[Outcome]:
@@ -59,13 +75,18 @@ async def until_told(work: Coroutine[Any, Any, list[Outcome]]) -> list[Outcome]:
 
 
 def summary(outcomes: list[Outcome]) -> str:
-    lines = [f"{'drill':18} {'seconds':>8} {'kills':>6}  promises"]
-    for drill, figures, broken in outcomes:
-        kills = sum(figures["kills"].values()) if "kills" in figures else ""
-        verdict = f"{len(broken)} BROKEN" if broken else "kept"
-        lines.append(f"{drill:18} {figures['whole_seconds']:8} {kills:6}  {verdict}")
-        lines += [f"    {text}" for text in broken]
+    lines = [f"{'drill':20} {'runs':>5} {'seconds':>8} {'kills':>6}  promises"]
+    for drill, alike in groupby(outcomes, lambda outcome: outcome.drill):
+        lines += _summed(drill, list(alike))
     return "\n".join(lines)
+
+
+def _summed(drill: str, runs: Sequence[Outcome]) -> list[str]:
+    seconds = sum(run.figures["whole_seconds"] for run in runs)
+    kills = sum(sum(run.figures.get("kills", {}).values()) for run in runs)
+    broken = [f"    seed {run.figures['seed']}: {text}" for run in runs for text in run.broken]
+    verdict = f"{len(broken)} BROKEN" if broken else "kept"
+    return [f"{drill:20} {len(runs):5} {seconds:8.1f} {kills:6}  {verdict}", *broken]
 
 
 def main() -> int:
@@ -73,13 +94,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.reliability")
     parser.add_argument("drills", nargs="*", metavar="DRILL", help=", ".join(there))
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
+    parser.add_argument("--runs", type=int, default=0, help="of each; as many as it wants if 0")
     given = parser.parse_args()
     unknown = [name for name in given.drills if name not in there]
     if unknown:
         parser.error(f"no such drill: {', '.join(unknown)}; there are {', '.join(there)}")
     chosen = {name: there[name] for name in given.drills or there}
     try:
-        outcomes = asyncio.run(until_told(run(chosen, given.seed)))
+        outcomes = asyncio.run(until_told(run(chosen, given.seed, given.runs)))
     except (asyncio.CancelledError, KeyboardInterrupt):
         return 130
     say(summary(outcomes))

@@ -98,8 +98,9 @@ class Region:
         ledger: Ledger | None = None,
         hosts: Remembering | None = None,
         api_key: str = "",
+        faults: Faults | None = None,
     ) -> None:
-        self.hosts, self.faults = hosts or Remembering(), Faults()
+        self.hosts, self.faults = hosts or Remembering(), faults or Faults()
         self.api_key = api_key or new_key()
         maas = SimulatedMaas(
             stock,

@@ -97,8 +97,13 @@ async def test_wiping_or_switching_what_is_not_there_changes_nothing() -> None:
         await site.hosts.wipe("nobody")
         await site.hosts.power_on("nobody")
         await site.hosts.power_off("nobody")
-        idle = {"installed": [], "hosts": {}, "cordoned": [], "violations": []}
-        assert site.hosts.inspect() == idle
+        nothing: dict[str, object] = {
+            "installed": [],
+            "hosts": {},
+            "cordoned": [],
+            "violations": [],
+        }
+        assert site.hosts.inspect() == nothing
 
 
 async def test_files_go_by_sftp_as_the_user_who_logged_in() -> None:
