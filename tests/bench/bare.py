@@ -3,7 +3,7 @@ as many at once, and neither undos nor children nor operations."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from temporalio import workflow
@@ -17,66 +17,22 @@ from activities.verbs import name_of, queue_of
 from domain.cluster import ClusterPlan
 from domain.machine import Machine, Search, Slot
 from domain.operation import StepKey
-from domain.ports import Endpoint, Joining, Node
+from domain.outline import RETIRED_AT_ONCE
+from domain.ports import Draining, Endpoint, Joining, Node
 from workflows.steps import Named
 
 Subject = TypeVar("Subject", bound=Named)
 Answer = TypeVar("Answer")
 
 
-@workflow.defn
-class BareCreateCluster:
-    """For one control plane and any number of workers. `lent`: our own workers are its hands, and
-    write their lines as ever; otherwise they are its own worker's, which has no logbook."""
+class Hands:
+    """Steps as anybody would write them. `lent`: our own workers are the hands, and write their
+    lines as ever; otherwise they are the bare workflow's own worker's, which has no logbook."""
 
-    def __init__(self) -> None:
-        self._lent = False
-        self._first: asyncio.Future[Machine] = asyncio.Future()
-
-    @workflow.run
-    async def run(self, plan: ClusterPlan, lent: bool) -> None:
+    def __init__(self, *, lent: bool) -> None:
         self._lent = lent
-        [first] = plan.control_plane
-        await self._point(plan)
-        workers = (self._worker(plan, slot) for slot in plan.workers)
-        await asyncio.gather(self._control_plane(plan, first), *workers)
 
-    async def _control_plane(self, plan: ClusterPlan, slot: Slot) -> None:
-        machine = await self._provision(slot)
-        await self._point(plan, machine.address, turn=2)
-        joining = Joining(machine=machine, through=machine, endpoint=plan.endpoint)
-        await self._do(Kubeadm.initialise, joining)
-        node = Node(slot=slot, endpoint=plan.endpoint, addresses=(machine.address,))
-        await self._do(Kubernetes.wait_api, node)
-        await self._do(Kubernetes.install_network, node)
-        await self._settle(node)
-        self._first.set_result(machine)
-
-    async def _worker(self, plan: ClusterPlan, slot: Slot) -> None:
-        machine = await self._provision(slot)
-        first = await self._first
-        await self._do(
-            Kubeadm.join, Joining(machine=machine, through=first, endpoint=plan.endpoint)
-        )
-        await self._settle(Node(slot=slot, endpoint=plan.endpoint, addresses=(first.address,)))
-
-    async def _provision(self, slot: Slot) -> Machine:
-        machine = await self._do(Machines.allocate, Search(slot=slot))
-        machine = await self._do(Machines.deploy, machine)
-        machine = await self._do(Machines.wait_deployed, machine)
-        await self._do(Kubeadm.reach, machine)
-        await self._do(Kubeadm.preflight, machine)
-        return machine
-
-    async def _settle(self, node: Node) -> None:
-        await self._do(Kubernetes.wait_node, node)
-        await self._do(Kubernetes.label, node)
-
-    async def _point(self, plan: ClusterPlan, *addresses: str, turn: int = 1) -> None:
-        endpoint = Endpoint(cluster_uid=plan.uid, name=plan.endpoint, addresses=addresses)
-        await self._do(Endpoints.ensure, endpoint, turn)
-
-    async def _do(
+    async def do(
         self, step: Callable[[Any, Subject], Awaitable[Answer]], subject: Subject, turn: int = 1
     ) -> Answer:
         how: ActivityConfig = {"start_to_close_timeout": timedelta(minutes=45)}
@@ -84,3 +40,93 @@ class BareCreateCluster:
             key = StepKey(verb=name_of(step), subject=subject.named, turn=turn)
             how |= {"task_queue": queue_of(step), "activity_id": str(key)}
         return await workflow.execute_activity_method(step, subject, **how)
+
+    async def provision(self, slot: Slot) -> Machine:
+        machine = await self.do(Machines.allocate, Search(slot=slot))
+        machine = await self.do(Machines.deploy, machine)
+        machine = await self.do(Machines.wait_deployed, machine)
+        await self.do(Kubeadm.reach, machine)
+        await self.do(Kubeadm.preflight, machine)
+        return machine
+
+    async def join(self, plan: ClusterPlan, machine: Machine, through: Machine) -> None:
+        joining = Joining(machine=machine, through=through, endpoint=plan.endpoint)
+        await self.do(Kubeadm.join, joining)
+        await self.settle(_node(plan, machine.slot, through))
+
+    async def settle(self, node: Node) -> None:
+        await self.do(Kubernetes.wait_node, node)
+        await self.do(Kubernetes.label, node)
+
+    async def retire(self, node: Node, machine: Machine, until: datetime) -> None:
+        await self.do(Kubernetes.cordon, node)
+        await self.do(Kubernetes.drain, Draining(node=node, until=until))
+        await self.do(Kubernetes.delete_node, node)
+        await self.do(Kubeadm.reset, machine)
+        await self.do(Machines.release, machine.slot)
+
+
+@workflow.defn
+class BareCreateCluster:
+    """For one control plane and any number of workers."""
+
+    def __init__(self) -> None:
+        self._hands = Hands(lent=False)
+        self._first: asyncio.Future[Machine] = asyncio.Future()
+
+    @workflow.run
+    async def run(self, plan: ClusterPlan, lent: bool) -> None:
+        self._hands = Hands(lent=lent)
+        [first] = plan.control_plane
+        await self._point(plan)
+        workers = (self._worker(plan, slot) for slot in plan.workers)
+        await asyncio.gather(self._control_plane(plan, first), *workers)
+
+    async def _control_plane(self, plan: ClusterPlan, slot: Slot) -> None:
+        hands = self._hands
+        machine = await hands.provision(slot)
+        await self._point(plan, machine.address, turn=2)
+        joining = Joining(machine=machine, through=machine, endpoint=plan.endpoint)
+        await hands.do(Kubeadm.initialise, joining)
+        node = _node(plan, slot, machine)
+        await hands.do(Kubernetes.wait_api, node)
+        await hands.do(Kubernetes.install_network, node)
+        await hands.settle(node)
+        self._first.set_result(machine)
+
+    async def _worker(self, plan: ClusterPlan, slot: Slot) -> None:
+        machine = await self._hands.provision(slot)
+        await self._hands.join(plan, machine, await self._first)
+
+    async def _point(self, plan: ClusterPlan, *addresses: str, turn: int = 1) -> None:
+        endpoint = Endpoint(cluster_uid=plan.uid, name=plan.endpoint, addresses=addresses)
+        await self._hands.do(Endpoints.ensure, endpoint, turn)
+
+
+@workflow.defn
+class BareChangePools:
+    """Nodes added and taken away, in a cluster that stands."""
+
+    @workflow.run
+    async def run(self, plan: ClusterPlan, lent: bool) -> None:
+        hands, change = Hands(lent=lent), plan.change
+        assert change is not None
+        [through] = change.through
+        until = workflow.now() + timedelta(seconds=change.drain_seconds)
+        room = asyncio.Semaphore(plan.workers_at_once)
+        going = asyncio.Semaphore(RETIRED_AT_ONCE)
+
+        async def add(slot: Slot) -> None:
+            async with room:
+                await hands.join(plan, await hands.provision(slot), through)
+
+        async def retire(machine: Machine) -> None:
+            async with going:
+                await hands.retire(_node(plan, machine.slot, through), machine, until)
+
+        retiring = (retire(each.machine) for each in change.retiring)
+        await asyncio.gather(*map(add, change.adding), *retiring)
+
+
+def _node(plan: ClusterPlan, slot: Slot, through: Machine) -> Node:
+    return Node(slot=slot, endpoint=plan.endpoint, addresses=(through.address,))

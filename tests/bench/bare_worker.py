@@ -1,4 +1,4 @@
-"""`python -m tests.bench.bare_worker QUEUE [--dispatched]`: the bare workflow's worker, with the
+"""`python -m tests.bench.bare_worker QUEUE [--dispatched]`: the bare workflows' worker, with the
 clients that ours has, as the library runs it if told nothing.
 
 Told nothing, it hands an activity to itself, since workflow and activities share a queue. What has
@@ -27,7 +27,7 @@ from store.backups import SealedBackups
 from store.engine import Database
 from store.sealing import Seal
 from store.secrets import Secrets
-from tests.bench.bare import BareCreateCluster
+from tests.bench.bare import BareChangePools, BareCreateCluster
 from workflows import runner
 
 
@@ -49,7 +49,7 @@ async def serve(queue: str, *, dispatched: bool) -> None:
     worker = Worker(
         client,
         task_queue=queue,
-        workflows=[BareCreateCluster],
+        workflows=[BareCreateCluster, BareChangePools],
         activities=[verb for hand in hands for verb in verbs(hand)],
         workflow_runner=runner(),
         disable_eager_activity_execution=dispatched,

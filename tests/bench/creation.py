@@ -63,8 +63,8 @@ class Ours:
         order = ordered(next(names))
         call = self._stub.CreateCluster(order)
         await call
-        told: Any = dict(await call.trailing_metadata())
-        workflow_id = f"op-{told['windlass-operation']}"
+        trailers: Any = dict(await call.trailing_metadata())
+        workflow_id = f"op-{trailers['windlass-operation']}"
         await ended(self._client, workflow_id)
         seconds, used = perf_counter() - began, self._place.cpu(since=cpu)
         return Run(order.name, seconds, await history(self._client, workflow_id), used)
@@ -129,34 +129,36 @@ async def measure(repeats: int) -> list[Figure]:
             rounds = [[await maker.make() for maker in makers] for _ in range(repeats + WARMING)]
     ours, lent, dispatched, eager = zip(*rounds[WARMING:], strict=True)
     return [
-        ratio("CreateCluster / bare, our hands", _seconds(ours), _seconds(lent), MOST_TIMES),
-        ratio("CreateCluster / bare, no logbook", _seconds(ours), _seconds(dispatched)),
-        ratio("CreateCluster / bare, one process", _seconds(ours), _seconds(eager)),
-        *_told("CreateCluster", ours),
-        *_told("bare, our hands", lent),
-        *_told("bare, no logbook", dispatched),
-        *_told("bare, one process", eager),
+        ratio("CreateCluster / bare, our hands", seconds(ours), seconds(lent), MOST_TIMES),
+        ratio("CreateCluster / bare, no logbook", seconds(ours), seconds(dispatched)),
+        ratio("CreateCluster / bare, one process", seconds(ours), seconds(eager)),
+        *told("CreateCluster", ours),
+        *told("bare, our hands", lent),
+        *told("bare, no logbook", dispatched),
+        *told("bare, one process", eager),
     ]
 
 
-def _seconds(runs: Sequence[Run]) -> list[float]:
+def seconds(runs: Sequence[Run]) -> list[float]:
     return [run.seconds for run in runs]
 
 
-def _told(name: str, runs: Sequence[Run]) -> list[Figure]:
+def told(name: str, runs: Sequence[Run]) -> list[Figure]:
     """Where the time went: the hands, or between them."""
-    told = [(run, run.history, run.history.hands) for run in runs]
-    apart = [run.seconds - seen.busy_seconds for run, seen, _ in told]
-    works = [1000 * mean(hand.seconds for hand in hands) for _, _, hands in told]
-    waits = [1000 * mean(hand.waited for hand in hands) for _, _, hands in told]
+    seen = [(run, run.history, run.history.hands) for run in runs]
+    apart = [run.seconds - history.busy_seconds for run, history, _ in seen]
+    works = [1000 * mean(hand.seconds for hand in hands) for _, _, hands in seen]
+    waits = [1000 * mean(hand.waited for hand in hands) for _, _, hands in seen]
     return [
-        figure(f"{name}: whole", "s", *_seconds(runs)),
-        figure(f"{name}: while a hand worked", "s", *(seen.busy_seconds for _, seen, _ in told)),
+        figure(f"{name}: whole", "s", *seconds(runs)),
+        figure(
+            f"{name}: while a hand worked", "s", *(history.busy_seconds for _, history, _ in seen)
+        ),
         figure(f"{name}: while none did", "s", *apart),
-        figure(f"{name}: hands", "", *(len(hands) for _, _, hands in told)),
+        figure(f"{name}: hands", "", *(len(hands) for _, _, hands in seen)),
         figure(f"{name}: a hand's work", "ms", *works),
         figure(f"{name}: a hand's wait to be taken up", "ms", *waits),
-        figure(f"{name}: workflow tasks", "", *(seen.tasks for _, seen, _ in told)),
+        figure(f"{name}: workflow tasks", "", *(history.tasks for _, history, _ in seen)),
         *(
             figure(f"{name}: processor, {part}", "s", *(run.cpu[part] for run in runs))
             for part in runs[0].cpu

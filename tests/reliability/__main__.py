@@ -30,13 +30,21 @@ def drills() -> Drills:
     """Every drill by its name. gRPC is loaded here, once it has been told that we start processes
     all the time and that none of them goes on with its connections."""
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
-    from tests.reliability import drill_boundaries, drill_histories, drill_kills, drill_store
+    from tests.reliability import (
+        drill_boundaries,
+        drill_histories,
+        drill_kills,
+        drill_rush,
+        drill_store,
+    )
 
     return {
         "kills": Drill(drill_kills.on_sqlite, runs=25),
         "kills-postgresql": Drill(drill_kills.on_postgresql, runs=25),
         "histories": Drill(drill_histories.on_sqlite, runs=40),
         "histories-postgresql": Drill(drill_histories.on_postgresql, runs=40),
+        "rush": Drill(drill_rush.on_sqlite),
+        "rush-postgresql": Drill(drill_rush.on_postgresql),
         "R01": Drill(drill_boundaries.drill),
         "R04": Drill(drill_store.postgres_killed),
         "R05": Drill(drill_store.api_killed),
