@@ -66,6 +66,10 @@ from workflows.serving import SCHEDULED, SLOTS, Serving, crew, schedule
 CONNECT_SECONDS = 60.0
 """How long Temporal may take to come up before we give up."""
 
+ATTEMPT_SECONDS = 10.0
+"""How long one attempt at that may take. A server that is just starting can take a connection and
+never answer on it; the library itself would wait for ever."""
+
 PAUSE_SECONDS = 1.0
 """Between two looks at something that is still starting."""
 
@@ -186,28 +190,30 @@ async def connect(settings: Settings) -> Client:
     deadline = asyncio.get_running_loop().time() + CONNECT_SECONDS
     while True:
         try:
-            client = await Client.connect(
-                settings.temporal.address,
-                namespace=namespace,
-                data_converter=pydantic_data_converter,
-                runtime=runtime,
-            )
-            look = DescribeNamespaceRequest(namespace=namespace)
-            await client.workflow_service.describe_namespace(look, retry=True)
+            async with asyncio.timeout(ATTEMPT_SECONDS):
+                client = await Client.connect(
+                    settings.temporal.address,
+                    namespace=namespace,
+                    data_converter=pydantic_data_converter,
+                    runtime=runtime,
+                )
+                look = DescribeNamespaceRequest(namespace=namespace)
+                await client.workflow_service.describe_namespace(look, retry=True)
             return client
         except ValueError as error:
             raise Invalid(
                 f"{settings.temporal.address} is no address of a Temporal server: {error}",
                 do="correct WINDLASS_TEMPORAL__ADDRESS",
             ) from error
-        except RuntimeError as error:
+        except (RuntimeError, TimeoutError) as error:
+            why = str(error) or f"it takes connections and says nothing for {ATTEMPT_SECONDS:g} s"
             if asyncio.get_running_loop().time() > deadline:
                 raise Unavailable(
                     f"Temporal at {settings.temporal.address} did not answer for "
-                    f"{CONNECT_SECONDS:g} s: {error}",
+                    f"{CONNECT_SECONDS:g} s: {why}",
                     do="start it, or set WINDLASS_TEMPORAL__ADDRESS",
                 ) from error
-            log.warning("temporal does not answer yet", error=str(error))
+            log.warning("temporal does not answer yet", error=why)
             await asyncio.sleep(PAUSE_SECONDS)
 
 

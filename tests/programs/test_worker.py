@@ -122,6 +122,16 @@ async def test_it_waits_for_temporal_until_it_is_told_to_stop(
             assert await process.wait() == 0
 
 
+async def test_a_temporal_that_takes_connections_and_says_nothing_is_tried_again(
+    environment: dict[str, str],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        environment["WINDLASS_TEMPORAL__ADDRESS"] = f"127.0.0.1:{silent.getsockname()[1]}"
+        async with running(WORKER, environment=environment) as process:
+            line = await told(process, "temporal does not answer yet")
+            assert "says nothing" in line["error"]
+
+
 async def test_a_metrics_port_in_use_is_one_line_and_a_failure(environment: dict[str, str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
