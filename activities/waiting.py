@@ -6,9 +6,12 @@ from datetime import timedelta
 from time import monotonic
 from typing import TypeVar
 
+import structlog
 from temporalio import activity
 
 from domain.errors import Overdue, Unavailable
+
+log = structlog.get_logger()
 
 Answer = TypeVar("Answer")
 
@@ -43,6 +46,7 @@ async def _in_time(what: str, look: Callable[[], Awaitable[Answer]]) -> Answer:
         async with asyncio.timeout(LOOK_SECONDS):
             return await look()
     except TimeoutError as error:
+        log.exception("a look did not end", what=what)  # with where it stood
         raise Unavailable(f"{what}: one look took more than {LOOK_SECONDS:g} s") from error
 
 

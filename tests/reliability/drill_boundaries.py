@@ -3,12 +3,13 @@ was written down but not reported.
 
 Every boundary gets a cluster of its own. All of them go on until each waits at its boundary; then
 the worker dies, once for all of them, and another has to make sense of what it finds. There are
-three such deaths: in creates, in the undo of creates that were called off, and in deletes."""
+four such deaths: in creates, in the undo of creates that were called off, in changes of pools, and
+in deletes."""
 
 import asyncio
 import json
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -20,13 +21,13 @@ from store.operations import Operations
 from tests.reliability.installation import Installation, installed
 from tests.reliability.outcome import Outcome, say
 from tests.reliability.users import Ending, Users
-from tests.reliability.verdict import judged, nodes_missing, read
+from tests.reliability.verdict import judged, nodes_missing, read, sizes_wrong
 
 EDGES = ("before", "after", "written")
 BOOK_EDGES = ("before", "after")
 """A book is written down by itself."""
 
-MACHINES = 200
+MACHINES = 240
 ARRIVE_SECONDS = 150.0
 OPERATION_SECONDS = 300.0
 
@@ -46,6 +47,7 @@ async def drill(seed: int) -> Outcome:
         try:
             run = Run(there, users, database)
             await run.creates_and_undos()
+            await run.changes()
             await run.deletes()
             return run.outcome(seed)
         finally:
@@ -61,9 +63,11 @@ class Run:
         self._began = monotonic()
         self._found: list[str] = []
         self._endings: dict[str, Ending] = {}
-        self._boundaries = {"create": 0, "undo": 0, "delete": 0}
+        self._boundaries = {"create": 0, "undo": 0, "change": 0, "delete": 0}
         self._deaths = 0
         self._orders: list[Order] = []
+        self._building: list[Order] = []
+        """Those of them that are not called off."""
 
     async def creates_and_undos(self) -> None:
         """Half of the undo's boundaries are only reached by a create that is nearly done, so that
@@ -73,6 +77,7 @@ class Run:
         wanted = range(1, len(creating) + len(undoing))
         self._orders = [first, *await asyncio.gather(*map(self._create, wanted))]
         building, doomed = self._orders[: len(creating)], self._orders[len(creating) :]
+        self._building = building
         watching = self._watch("create", building, "SUCCEEDED")
         calling_off = self._watch("create", doomed, "CANCELLED")
         plan = {one.operation: in_create(one.plan)[i] for i, one in enumerate(building)}
@@ -87,15 +92,30 @@ class Run:
         staying = {order.name for order in building}
         self._found += nodes_missing(await read(self._database), staying)
 
+    async def changes(self) -> None:
+        """Half of the clusters get a worker more, the others lose the one they have."""
+        await self._installation.programs["worker-1"].stop()
+        half = len(self._building) // 2
+        sizes = {order.name: 2 if n < half else 0 for n, order in enumerate(self._building)}
+        changing = list(await asyncio.gather(*(self._scale(*size) for size in sizes.items())))
+        watching = self._watch("change", changing, "SUCCEEDED")
+        plan = {
+            one.operation: boundary
+            for alike in (changing[:half], changing[half:])
+            for one, boundary in _each_at_its_own(alike, in_change)
+        }
+        await self._die("change", plan)
+        await self._installation.start("worker-1")
+        await watching
+        await self._judge("after the changes")
+        rows, wanted = await read(self._database), {name: {"w": sizes[name]} for name in sizes}
+        self._found += [*nodes_missing(rows, set(sizes)), *sizes_wrong(rows, wanted)]
+
     async def deletes(self) -> None:
         await self._installation.programs["worker-1"].stop()
         deleting = list(await asyncio.gather(*map(self._delete, self._orders)))
         watching = self._watch("delete", deleting, "SUCCEEDED")
-        boundaries = in_delete(deleting[0].plan)
-        plan = {
-            one.operation: in_delete(one.plan)[i]
-            for i, one in enumerate(deleting[: len(boundaries)])
-        }
+        plan = {one.operation: boundary for one, boundary in _each_at_its_own(deleting, in_delete)}
         await self._die("delete", plan)
         await self._installation.start("worker-1")
         await watching
@@ -107,6 +127,9 @@ class Run:
 
     async def _delete(self, order: Order) -> Order:
         return await self._ordered(order.name, (await self._users.delete(order.name)).operation)
+
+    async def _scale(self, name: str, size: int) -> Order:
+        return await self._ordered(name, (await self._users.scale(name, "w", size)).operation)
 
     async def _ordered(self, name: str, operation: str) -> Order:
         plan = await Operations(self._database).plan(OperationId(operation))
@@ -193,6 +216,20 @@ def in_undo(plan: ClusterPlan) -> list[str]:
 def in_delete(plan: ClusterPlan) -> list[str]:
     books = ("progress.begin", "progress.record last")
     return at(EDGES, keys(outline(Kind.DELETE_CLUSTER, plan))) + at(BOOK_EDGES, books)
+
+
+def in_change(plan: ClusterPlan) -> list[str]:
+    books = ("progress.begin", "progress.record last")
+    return at(EDGES, keys(outline(Kind.SCALE_NODE_POOL, plan))) + at(BOOK_EDGES, books)
+
+
+def _each_at_its_own(
+    orders: list[Order], boundaries: Callable[[ClusterPlan], list[str]]
+) -> Iterator[tuple[Order, str]]:
+    """The first order at its first boundary, the second at its second, until there are no more:
+    all of these are alike."""
+    for number, order in enumerate(orders[: len(boundaries(orders[0].plan))]):
+        yield order, boundaries(order.plan)[number]
 
 
 def at(edges: Iterable[str], steps: Iterable[object]) -> list[str]:

@@ -211,9 +211,10 @@ class Run:
             "refusals": dict(self._users.refusals),
             **{kind: len(found.get(kind, [])) for kind in KINDS},
             "orphan_rows": len(found.get("orphans", [])),
+            "endless_looks": self._installation.said("a look did not end"),
         }
         broken = [f"{kind}: {text}" for kind, texts in found.items() for text in texts]
-        self._installation.keeps_logs = bool(broken)
+        self._installation.keeps_logs = bool(broken or figures["endless_looks"])
         return Outcome(name, figures, broken)
 
 

@@ -114,6 +114,11 @@ class Installation:
             if one.falls and not one.may_fall
         ]
 
+    def said(self, event: str) -> int:
+        """How often any of our programs logged that."""
+        logs = (self.folder / f"{name}.log" for name in self.programs)
+        return sum(log.read_text(errors="replace").count(event) for log in logs if log.exists())
+
     async def client(self) -> Client:
         return await Client.connect(self.temporal, data_converter=pydantic_data_converter)
 
