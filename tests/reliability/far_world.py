@@ -28,6 +28,9 @@ SYSTEMS: dict[str, Callable[[MemoryWorld], object]] = {
 """What answers in the world, by the word with which its calls begin."""
 
 LONGEST_LINE = 1024 * 1024
+STEP_SECONDS = 0.03
+"""How long anything takes, so that there is something to interrupt."""
+
 HANG_SECONDS = 0.4
 """How long who asks waits for an answer that does not come."""
 
@@ -61,6 +64,7 @@ class World:
     async def _do(self, system: str, verb: str, subject: Any) -> Any:
         """Do as asked, unless a fault befalls the call."""
         call = f"{system} {verb}"
+        await asyncio.sleep(STEP_SECONDS)
         fault = self.faults.meet(call)
         match fault and fault.how:
             case How.FAIL:

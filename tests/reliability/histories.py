@@ -38,7 +38,12 @@ Answer = TypeVar("Answer")
 names = st.sampled_from(("apple", "banana"))
 pools = st.sampled_from(("w", "x"))
 sizes = st.integers(0, 3)
-tenths = st.integers(0, 6)
+pauses = st.sampled_from((0.0, 0.05, 0.1, 0.2, 0.3, 0.5))
+"""Seconds. A step takes some hundredths, a change some tenths."""
+
+regrets = st.sampled_from(("", "", "cancel", "delete", "kill the worker"))
+"""What is done to a change that has just been asked for, after a pause."""
+
 patience = st.sampled_from((True, True, True, False))
 """Whether somebody waits until nothing runs on a cluster before they ask for more."""
 
@@ -75,67 +80,82 @@ class Histories(RuleBasedStateMachine):
         self.model = Model()
         self.story: list[str] = []
         self.wrong = False
-        self.wrong = False
         self._do(self.grounds.freshen())
 
     @initialize(control_planes=st.sampled_from((1, 1, 3)), workers=sizes)
     def begin(self, control_planes: int, workers: int) -> None:
-        self.create("apple", control_planes, workers)
+        self.create("apple", control_planes, workers, "", 0.0)
 
-    @rule(name=names, control_planes=st.sampled_from((1, 1, 3)), workers=sizes)
-    def create(self, name: str, control_planes: int, workers: int) -> None:
+    @rule(
+        name=names,
+        control_planes=st.sampled_from((1, 1, 3)),
+        workers=sizes,
+        regret=regrets,
+        pause=pauses,
+    )
+    def create(
+        self, name: str, control_planes: int, workers: int, regret: str, pause: float
+    ) -> None:
         def accepted(operation: Operation | None) -> None:
             assert operation is not None
             self.model.clusters[name] = Known(control_planes, {"w": workers}, operation)
 
-        self._ask(
+        if self._ask(
             f"create {name} {control_planes} w={workers}",
             name,
             lambda: self.grounds.create(name, control_planes, workers),
             lambda _: self.model.creating(name),
             accepted,
-        )
+        ):
+            self._regret(name, regret, pause)
 
-    @rule(name=names, pool=pools, size=sizes, patient=patience)
-    def scale(self, name: str, pool: str, size: int, patient: bool) -> None:
+    @rule(name=names, pool=pools, size=sizes, patient=patience, regret=regrets, pause=pauses)
+    def scale(
+        self, name: str, pool: str, size: int, patient: bool, regret: str, pause: float
+    ) -> None:
         def accepted(operation: Operation | None) -> None:
             self._changed(name, operation).pools[pool] = size
 
-        self._ask(
+        if self._ask(
             f"scale {name} {pool}={size}",
             self._at_rest(name) if patient else name,
             lambda: self.grounds.scale(name, pool, size),
             lambda busy: self._changing(name, busy) or self.model.resizing(name, pool),
             accepted,
-        )
+        ):
+            self._regret(name, regret, pause)
 
-    @rule(name=names, pool=pools, size=sizes, patient=patience)
-    def add(self, name: str, pool: str, size: int, patient: bool) -> None:
+    @rule(name=names, pool=pools, size=sizes, patient=patience, regret=regrets, pause=pauses)
+    def add(
+        self, name: str, pool: str, size: int, patient: bool, regret: str, pause: float
+    ) -> None:
         def accepted(operation: Operation | None) -> None:
             self._changed(name, operation).pools[pool] = size
 
-        self._ask(
+        if self._ask(
             f"add {name} {pool}={size}",
             self._at_rest(name) if patient else name,
             lambda: self.grounds.add(name, pool, size),
             lambda busy: self._changing(name, busy) or self.model.adding(name, pool),
             accepted,
-        )
+        ):
+            self._regret(name, regret, pause)
 
-    @rule(name=names, pool=pools, patient=patience)
-    def drop(self, name: str, pool: str, patient: bool) -> None:
+    @rule(name=names, pool=pools, patient=patience, regret=regrets, pause=pauses)
+    def drop(self, name: str, pool: str, patient: bool, regret: str, pause: float) -> None:
         def accepted(operation: Operation | None) -> None:
             known = self._changed(name, operation)
             known.pools[pool] = 0
             known.dropped.add(pool)
 
-        self._ask(
+        if self._ask(
             f"drop {name} {pool}",
             self._at_rest(name) if patient else name,
             lambda: self.grounds.drop(name, pool),
             lambda busy: self._changing(name, busy) or self.model.resizing(name, pool),
             accepted,
-        )
+        ):
+            self._regret(name, regret, pause)
 
     @rule(name=names)
     def delete(self, name: str) -> None:
@@ -150,10 +170,10 @@ class Histories(RuleBasedStateMachine):
             accepted,
         )
 
-    @rule(name=names, tenths=tenths)
-    def cancel(self, name: str, tenths: int) -> None:
+    @rule(name=names, pause=pauses)
+    def cancel(self, name: str, pause: float) -> None:
         """Call off whatever was asked for last."""
-        self.pause(tenths)
+        self.wait(pause)
         if name in self.model.clusters:
             latest = self.model.clusters[name].operation.id
             self._ask(
@@ -164,9 +184,9 @@ class Histories(RuleBasedStateMachine):
                 lambda _: None,
             )
 
-    @rule(tenths=tenths)
-    def kill_worker(self, tenths: int) -> None:
-        self.pause(tenths)
+    @rule(pause=pauses)
+    def kill_worker(self, pause: float) -> None:
+        self.wait(pause)
         self.story.append("kill the worker")
         self._do(self.grounds.kill_worker())
 
@@ -182,11 +202,11 @@ class Histories(RuleBasedStateMachine):
         self.story.append(f"machine {index} never deploys again")
         self.world.memory.machines[index].sour = True
 
-    @rule(tenths=tenths)
-    def pause(self, tenths: int) -> None:
-        if tenths:
-            self.story.append(f"{tenths / 10} s pass")
-            self._do(asyncio.sleep(tenths / 10))
+    @rule(pause=pauses)
+    def wait(self, pause: float) -> None:
+        if pause:
+            self.story.append(f"{pause} s pass")
+            self._do(asyncio.sleep(pause))
 
     @rule()
     def settle(self) -> None:
@@ -204,6 +224,15 @@ class Histories(RuleBasedStateMachine):
             self._nothing_left()
         self.figures["histories"] += 1
 
+    def _regret(self, name: str, regret: str, pause: float) -> None:
+        if regret == "cancel":
+            self.cancel(name, pause)
+        elif regret == "delete":
+            self.wait(pause)
+            self.delete(name)
+        elif regret:
+            self.kill_worker(pause)
+
     @property
     def world(self) -> World:
         return self.grounds.world
@@ -215,8 +244,8 @@ class Histories(RuleBasedStateMachine):
         ask: Callable[[], Awaitable[Operation | None]],
         foreseen: Callable[[bool], Refusal],
         accepted: Callable[[Operation | None], None],
-    ) -> None:
-        self._do(self._asked(words, name, ask, foreseen, accepted))
+    ) -> bool:
+        return self._do(self._asked(words, name, ask, foreseen, accepted))
 
     async def _asked(
         self,
@@ -225,7 +254,7 @@ class Histories(RuleBasedStateMachine):
         ask: Callable[[], Awaitable[Operation | None]],
         foreseen: Callable[[bool], Refusal],
         accepted: Callable[[Operation | None], None],
-    ) -> None:
+    ) -> bool:
         """Ask, and compare with what was foreseen. If what was under way has ended meanwhile, both
         answers are right: the one before and the one after."""
         busy = await self._busy(name)
@@ -245,6 +274,7 @@ class Histories(RuleBasedStateMachine):
         if refusal is None:
             accepted(operation)
             await self._introduce(name)
+        return refusal is None
 
     def _at_rest(self, name: str) -> str:
         """The name, once nothing runs on its cluster."""
