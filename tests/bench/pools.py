@@ -1,9 +1,10 @@
 """What a change costs by the node: a pool scaled up and down, beside the bare workflow that does
 the same with the same hands.
 
-A change of another kind, measured likewise, is a line in `CHANGES` and a bare workflow."""
+A change of another kind, measured likewise, is a line in `CHANGES` and a bare workflow. Each has to
+find what the one before has left."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import grpc.aio
 from temporalio.client import Client
 
 from domain.cluster import ClusterPlan, Limits
-from domain.operation import Ask, OperationId, Reached
+from domain.operation import Ask, Operation, OperationId, Reached
 from domain.pools import PoolSize
 from protos.gen.kaas import api_pb2 as pb
 from protos.gen.kaas.api_pb2_grpc import ClusterStub
@@ -34,14 +35,34 @@ TERMS = Terms(limits=Limits(), building=Building(domain="windlass.test"))
 
 
 class Change(NamedTuple):
-    """Something done to every worker of the cluster, by us and by the bare workflow."""
+    """Something done to every worker of the cluster, by us and by a bare workflow."""
 
     name: str
-    size: int
-    """What the pool is scaled to."""
+    ask: Callable[[ClusterStub], Any]
+    """Asks for it as a caller does."""
+    accept: Callable[[Database], Awaitable[Operation | None]]
+    """Writes it down as our API does, for the bare workflow."""
+    bare: Callable[[Any, ClusterPlan, bool], Awaitable[None]]
 
 
-CHANGES = (Change(f"0 to {WORKERS} workers", WORKERS), Change(f"{WORKERS} to 0 workers", 0))
+def scaled(name: str, size: int) -> Change:
+    """The pool brought to another size."""
+
+    def ask(stub: ClusterStub) -> Any:
+        wanted = pb.ScaleNodePoolSpec(name=POOL, count=size)
+        return stub.ScaleNodePool(pb.ScaleNodePoolMsg(clusterName=CLUSTER, node_pools=[wanted]))
+
+    async def accept(database: Database) -> Operation | None:
+        sizes = [PoolSize(name=POOL, count=size)]
+        return await Pools(database).request_scale(CLUSTER, sizes, TERMS, Ask(method="bare"))
+
+    return Change(name, ask, accept, BareChangePools.run)
+
+
+CHANGES = (
+    scaled(f"0 to {WORKERS} workers", WORKERS),
+    scaled(f"{WORKERS} to 0 workers", 0),
+)
 
 
 class Ours:
@@ -57,18 +78,15 @@ class Ours:
             control_plane_nodes=pb.ControlPlaneMachineSpec(count=1),
             worker_node_pools=[pb.MachineSpec(name=POOL, count=0)],
         )
-        await self._carried_out(self._stub.CreateCluster, order)
+        await self._carried_out(self._stub.CreateCluster(order))
 
     async def change(self, change: Change) -> Run:
-        size = pb.ScaleNodePoolSpec(name=POOL, count=change.size)
-        request = pb.ScaleNodePoolMsg(clusterName=CLUSTER, node_pools=[size])
         cpu, began = self._site.cpu(), perf_counter()
-        workflow_id = await self._carried_out(self._stub.ScaleNodePool, request)
+        workflow_id = await self._carried_out(change.ask(self._stub))
         took, used = perf_counter() - began, self._site.cpu(since=cpu)
         return Run(change.name, took, await history(self._client, workflow_id), used)
 
-    async def _carried_out(self, call: Callable[..., Any], request: Any) -> str:
-        asked = call(request)
+    async def _carried_out(self, asked: Any) -> str:
         await asked
         workflow_id = f"op-{dict(await asked.trailing_metadata())['windlass-operation']}"
         await ended(self._client, workflow_id)
@@ -90,7 +108,7 @@ class Bare:
         workflow_id = f"op-{operation}"
         cpu, began = self._site.cpu(), perf_counter()
         await self._client.execute_workflow(
-            BareChangePools.run, args=[plan, True], id=workflow_id, task_queue=EAGER
+            change.bare, args=[plan, True], id=workflow_id, task_queue=EAGER
         )
         took, used = perf_counter() - began, self._site.cpu(since=cpu)
         await Clusters(database, vault).reach(Reached.well(operation, None, change.name))
@@ -101,8 +119,7 @@ class Bare:
         self, database: Database, change: Change
     ) -> tuple[OperationId, ClusterPlan]:
         """Taken up at once, so that nobody else begins it."""
-        sizes, operations = [PoolSize(name=POOL, count=change.size)], Operations(database)
-        asked = await Pools(database).request_scale(CLUSTER, sizes, TERMS, Ask(method="bare"))
+        asked, operations = await change.accept(database), Operations(database)
         assert asked is not None
         await operations.begin(asked.id)
         return asked.id, await operations.plan(asked.id)

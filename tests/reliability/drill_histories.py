@@ -2,13 +2,9 @@
 
 import asyncio
 import random
-import tempfile
-from pathlib import Path
-from typing import Any
 
-from tests.reliability.grounds import grounds
 from tests.reliability.histories import explore
-from tests.reliability.installation import Installation, installed
+from tests.reliability.installation import installed
 from tests.reliability.outcome import Outcome
 
 
@@ -21,26 +17,16 @@ async def on_postgresql(seed: int) -> Outcome:
 
 
 async def drill(name: str, seed: int, *, postgres: bool) -> Outcome:
-    """Only Temporal and the database are of the installation: worker and world are their own."""
+    """Only Temporal and the database are of the installation: worker and world are their own. In a
+    thread, since hypothesis waits for what it draws, and has a loop of its own."""
     draw = random.Random(seed)  # noqa: S311 - not to be unguessable but to be repeated
+    figures, broken = dict[str, int](), list[str]()
     async with installed("temporal", machines=0, draw=draw, postgres=postgres) as there:
-        figures = await asyncio.to_thread(_explored, there, seed)
-        there.keeps_logs = bool(figures["broken"])
-        return Outcome(name, {"seed": seed, **figures}, figures.pop("broken"))
-
-
-def _explored(there: Installation, seed: int) -> dict[str, Any]:
-    """In a thread, since hypothesis waits for what it draws, with a loop of the histories' own."""
-    with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
-        opening = grounds(Path(folder), there.database, there.temporal)
-        place = runner.run(opening.__aenter__())
-        broken: list[str] = []
-        figures: dict[str, Any] = {}
+        where = there.folder, there.database, there.temporal
         try:
-            figures |= explore(place, runner, seed)
+            figures |= await asyncio.to_thread(explore, *where, seed)
         except Exception as error:
             broken = [str(error), *getattr(error, "__notes__", [])]
-        finally:
-            figures["kills"] = {"worker": place.kills}
-            runner.run(opening.__aexit__(None, None, None))
-        return {**figures, "broken": broken}
+        there.keeps_logs = bool(broken)
+    kills = {"worker": figures.pop("kills", 0)}
+    return Outcome(name, {"seed": seed, **figures, "kills": kills}, broken)

@@ -6,8 +6,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
 from itertools import count
 from pathlib import Path
 from uuid import uuid4
@@ -45,19 +45,25 @@ class Grounds:
     """Where histories happen, one after the other. What one leaves behind is the next one's
     trouble, so whoever finds anything wrong asks for fresh grounds."""
 
-    def __init__(self, folder: Path, database: Database, database_url: str, client: Client) -> None:
+    def __init__(self, folder: Path, database_url: str, client: Client) -> None:
+        database = Database(database_url)
         self.database, self.client = database, client
         self.key_file = folder / "seal.key"
         self.world = World(MemoryWorld())
         self.clusters = Clusters(database, Secrets(database, Seal.from_file(self.key_file)))
         self.pools, self.operations = Pools(database), Operations(database)
-        self.kills = 0
         self._folder, self._database_url = folder, database_url
         self._prefix = ""
         self._places = count(1)
         self._served = AsyncExitStack()
         self._nursery: asyncio.subprocess.Process | None = None
         self._worker = 0
+
+    @classmethod
+    async def opened(cls, folder: Path, database_url: str, temporal: str) -> "Grounds":
+        """On a database whose rows are theirs alone, and a Temporal server."""
+        client = await Client.connect(temporal, data_converter=pydantic_data_converter)
+        return cls(folder, database_url, client)
 
     async def freshen(self) -> None:
         """No rows, a world that nobody has touched, queues that nobody has used, a new worker."""
@@ -81,7 +87,6 @@ class Grounds:
 
     async def kill_worker(self) -> None:
         """SIGKILL, and another one takes its place."""
-        self.kills += 1
         self._end_worker()
         await self._start_worker()
 
@@ -91,6 +96,7 @@ class Grounds:
         if self._nursery is not None:
             self._nursery.kill()
             await self._nursery.wait()
+        await self.database.close()
 
     def _end_worker(self) -> None:
         if self._worker:
@@ -164,20 +170,8 @@ class Grounds:
                 )
         return operation
 
-    async def under_way(self) -> Sequence[Operation]:
-        """The operations that have not ended."""
-        latest = await self.operations.page(size=NEWEST)
+    async def under_way(self, name: str = "") -> Sequence[Operation]:
+        """The operations that have not ended, on one cluster or at all."""
+        subject = f"cluster/{name}" if name else ""
+        latest = await self.operations.page(size=NEWEST, subject=subject)
         return [operation for operation in latest if operation.ended is None]
-
-
-@asynccontextmanager
-async def grounds(folder: Path, database_url: str, temporal: str) -> AsyncIterator[Grounds]:
-    """Grounds on this database, whose rows are theirs alone, and this Temporal server."""
-    client = await Client.connect(temporal, data_converter=pydantic_data_converter)
-    database = Database(database_url)
-    place = Grounds(folder, database, database_url, client)
-    try:
-        yield place
-    finally:
-        await place.close()
-        await database.close()

@@ -1,11 +1,13 @@
 """Random histories: anybody may ask for anything at any moment, while workers die and the world
 refuses. What is accepted is foreseen by a model, and in the end everything is as the model says.
 
-A new kind of operation is a rule, one line in the model, and nothing else."""
+A new kind of operation is a rule here, a method of `Grounds` and, if it is refused in other states
+than the rest, one of `Model`."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from hypothesis import HealthCheck, Phase, seed, settings
@@ -189,6 +191,7 @@ class Histories(RuleBasedStateMachine):
         self.wait(pause)
         self.story.append("kill the worker")
         self._do(self.grounds.kill_worker())
+        self.figures["kills"] += 1
 
     @rule(fault=faults)
     def go_wrong(self, fault: Fault) -> None:
@@ -278,13 +281,8 @@ class Histories(RuleBasedStateMachine):
 
     def _at_rest(self, name: str) -> str:
         """The name, once nothing runs on its cluster."""
-        self._do(self._rested(name))
+        self._do(self._quiet(name))
         return name
-
-    async def _rested(self, name: str) -> None:
-        async with asyncio.timeout(SETTLE_SECONDS):
-            while await self._busy(name):  # noqa: ASYNC110 - likewise
-                await asyncio.sleep(LOOK_SECONDS)
 
     async def _busy(self, name: str) -> bool:
         """Whether something runs on a cluster. The model is told of what has ended."""
@@ -314,17 +312,21 @@ class Histories(RuleBasedStateMachine):
             known.operation, known.busy = operation, True
         return known
 
-    async def _settled(self) -> None:
+    async def _quiet(self, name: str = "") -> None:
+        """Wait until nothing is under way, on one cluster or at all."""
         try:
             async with asyncio.timeout(SETTLE_SECONDS):
-                while await self.grounds.under_way():  # noqa: ASYNC110 - its workers tell nobody
+                while await self.grounds.under_way(name):  # noqa: ASYNC110 - workers tell nobody
                     await asyncio.sleep(LOOK_SECONDS)
         except TimeoutError:
             left = [
                 f"{one.kind} of {one.subject} is {one.stage} {one.waiting_on} (op {one.id})"
-                for one in await self.grounds.under_way()
+                for one in await self.grounds.under_way(name)
             ]
             raise AssertionError(f"after {SETTLE_SECONDS:g} s: {'; '.join(left)}") from None
+
+    async def _settled(self) -> None:
+        await self._quiet()
         for name in list(self.model.clusters):
             await self._busy(name)  # which tells the model
         untrue = [*await wrong(self.grounds, self.model), *await broken(self.grounds.database)]
@@ -344,21 +346,26 @@ class Histories(RuleBasedStateMachine):
             raise
 
 
-def explore(grounds: Grounds, runner: asyncio.Runner, number: int) -> Counter[str]:
-    """Some histories, the same for the same number but for what time does to them. The first that
-    goes wrong is told as it is: to make it shorter takes far longer than to read it."""
+def explore(folder: Path, database_url: str, temporal: str, number: int) -> Counter[str]:
+    """Some histories, the same for the same number but for what time does to them, and what came
+    of asking. The first that goes wrong is told as it is: to make it shorter takes far longer than
+    to read it."""
     figures = Counter[str]()
-    mine = {"grounds": grounds, "runner": runner, "figures": figures}
-    histories = seed(number)(type("Histories", (Histories,), mine))
-    run_state_machine_as_test(
-        histories,
-        settings=settings(
-            max_examples=HISTORIES,
-            stateful_step_count=STEPS,
-            deadline=None,
-            database=None,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    with asyncio.Runner() as runner:
+        grounds = runner.run(Grounds.opened(folder, database_url, temporal))
+        mine = {"grounds": grounds, "runner": runner, "figures": figures}
+        try:
+            run_state_machine_as_test(
+                seed(number)(type("Histories", (Histories,), mine)),
+                settings=settings(
+                    max_examples=HISTORIES,
+                    stateful_step_count=STEPS,
+                    deadline=None,
+                    database=None,
+                    phases=[Phase.generate],
+                    suppress_health_check=list(HealthCheck),
+                ),
+            )
+        finally:
+            runner.run(grounds.close())
     return figures

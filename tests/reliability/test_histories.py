@@ -1,13 +1,11 @@
 """Some of the random histories that `make reliability` runs by the hundred."""
 
-import asyncio
 import secrets
 from pathlib import Path
 
 import pytest
 from temporalio.testing import WorkflowEnvironment
 
-from tests.reliability.grounds import grounds
 from tests.reliability.histories import explore
 
 
@@ -19,13 +17,8 @@ def test_whatever_happens_everything_ends_as_the_rows_say(
 ) -> None:
     number = secrets.randbelow(10**6)
     target = temporal.client.service_client.config.target_host
-    with asyncio.Runner() as runner:
-        opening = grounds(tmp_path, database_url, target)
-        place = runner.run(opening.__aenter__())
-        try:
-            explore(place, runner, number)
-        except Exception as error:
-            error.add_note(f"again: make reliability T='histories --seed {number} --runs 1'")
-            raise
-        finally:
-            runner.run(opening.__aexit__(None, None, None))
+    try:
+        explore(tmp_path, database_url, target, number)
+    except Exception as error:
+        error.add_note(f"again: make reliability T='histories --seed {number} --runs 1'")
+        raise
