@@ -28,7 +28,7 @@ SYSTEMS: dict[str, Callable[[MemoryWorld], object]] = {
 """What answers in the world, by the word with which its calls begin."""
 
 LONGEST_LINE = 1024 * 1024
-STEP_SECONDS = 0.03
+STEP_SECONDS = 0.02
 """How long anything takes, so that there is something to interrupt."""
 
 HANG_SECONDS = 0.4

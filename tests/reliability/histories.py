@@ -31,7 +31,7 @@ from tests.store.invariants import broken
 HISTORIES = 5
 """For every number."""
 
-STEPS = 14
+STEPS = 12
 SETTLE_SECONDS = 30.0
 LOOK_SECONDS = 0.03
 

@@ -7,7 +7,7 @@ from store.engine import Database
 from store.secrets import Secrets
 from tests.reliability.rush import Losing, rush
 
-MACHINES = 12
+MACHINES = 8
 
 
 async def test_no_machine_is_owned_twice_or_lost_while_answers_are(
