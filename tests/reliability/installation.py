@@ -148,8 +148,9 @@ class Installation:
         return self._made("temporal", command, self._temporal_answers)
 
     async def _temporal_answers(self) -> bool:
-        with suppress(RuntimeError):
-            return await (await self.client()).service_client.check_health()
+        with suppress(RuntimeError, TimeoutError):
+            async with asyncio.timeout(5):  # it may take a connection and say nothing
+                return await (await self.client()).service_client.check_health()
         return False
 
     def _worker(self, name: str, script: Path, *words: str, restarts: bool = True) -> Program:
