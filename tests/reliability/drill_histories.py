@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Iterator, Sequence
 
 from tests.reliability.histories import explore
 from tests.reliability.installation import installed
@@ -26,7 +27,20 @@ async def drill(name: str, seed: int, *, postgres: bool) -> Outcome:
         try:
             figures |= await asyncio.to_thread(explore, *where, seed)
         except Exception as error:
-            broken = [str(error), *getattr(error, "__notes__", [])]
+            broken = [text for one in _told(error) for text in (str(one), *_notes(one))]
         there.keeps_logs = bool(broken)
     kills = {"worker": figures.pop("kills", 0)}
     return Outcome(name, {"seed": seed, **figures, "kills": kills}, broken)
+
+
+def _told(error: Exception) -> Iterator[Exception]:
+    """What went wrong itself: if it did not when it was told again, it is one of several."""
+    if not isinstance(error, ExceptionGroup):
+        yield error
+        return
+    for one in error.exceptions:
+        yield from _told(one)
+
+
+def _notes(error: Exception) -> Sequence[str]:
+    return getattr(error, "__notes__", ())

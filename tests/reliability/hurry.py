@@ -16,9 +16,9 @@ from temporalio.worker import (
 )
 from temporalio.workflow import ActivityHandle, ChildWorkflowHandle
 
-HEARTBEAT = timedelta(seconds=3)
+HEARTBEAT = timedelta(seconds=2)
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=0.1), timedelta(seconds=1)
-TASK = timedelta(seconds=3)
+TASK = timedelta(seconds=2)
 """How long a workflow's task may be with a worker that is dead."""
 
 
