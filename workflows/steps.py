@@ -55,19 +55,26 @@ async def child(
 ) -> Answer:
     """Run a part that has a name and a history of its own. It is told to stop when we are, and we
     wait until it has; when we are nudged, so is it."""
+    return await _unless_stopped(lambda: _child(run, fact, id))
 
-    async def run_it() -> Answer:
-        handle = await workflow.start_child_workflow(
-            run,
-            fact,
-            id=id,
-            cancellation_type=ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
-            parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
-        )
-        with helm().passing_on_to(handle):
-            return await handle
 
-    return await _unless_stopped(run_it)
+async def _child(run: Callable[[Any, Fact], Awaitable[Answer]], fact: Fact, id: str) -> Answer:
+    """A child that is on its way is waited for until it has started, whoever stops us meanwhile:
+    the library would leave it alone, and what it still takes would come after its undo."""
+    start = workflow.start_child_workflow(
+        run,
+        fact,
+        id=id,
+        cancellation_type=ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
+        parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
+    )
+    starting = asyncio.create_task(start)
+    await ended([starting])
+    running = starting.result()
+    if told_to_stop():
+        running.cancel()
+    with helm().passing_on_to(running):
+        return await running
 
 
 async def _unless_stopped(work: Callable[[], Awaitable[Answer]]) -> Answer:
