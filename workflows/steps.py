@@ -20,7 +20,7 @@ from activities.errors import held
 from activities.verbs import BOOKS_QUEUE, name_of, queue_of
 from domain.operation import StepKey
 from workflows.helm import helm
-from workflows.together import told_to_stop
+from workflows.together import ended, told_to_stop
 
 
 class Named(Protocol):

@@ -3,7 +3,7 @@ as many at once, and neither undos nor children nor operations."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from temporalio import workflow
@@ -58,9 +58,9 @@ class Hands:
         await self.do(Kubernetes.wait_node, node)
         await self.do(Kubernetes.label, node)
 
-    async def retire(self, node: Node, machine: Machine, until: datetime) -> None:
+    async def retire(self, node: Node, machine: Machine, seconds: float) -> None:
         await self.do(Kubernetes.cordon, node)
-        await self.do(Kubernetes.drain, Draining(node=node, until=until))
+        await self.do(Kubernetes.drain, Draining(node=node, seconds=seconds))
         await self.do(Kubernetes.delete_node, node)
         await self.do(Kubeadm.reset, machine)
         await self.do(Machines.release, machine.slot)
@@ -112,7 +112,6 @@ class BareChangePools:
         hands, change = Hands(lent=lent), plan.change
         assert change is not None
         [through] = change.through
-        until = workflow.now() + timedelta(seconds=change.drain_seconds)
         room = asyncio.Semaphore(plan.workers_at_once)
         going = asyncio.Semaphore(RETIRED_AT_ONCE)
 
@@ -122,7 +121,9 @@ class BareChangePools:
 
         async def retire(machine: Machine) -> None:
             async with going:
-                await hands.retire(_node(plan, machine.slot, through), machine, until)
+                await hands.retire(
+                    _node(plan, machine.slot, through), machine, change.drain_seconds
+                )
 
         retiring = (retire(each.machine) for each in change.retiring)
         await asyncio.gather(*map(add, change.adding), *retiring)

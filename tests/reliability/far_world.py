@@ -17,7 +17,8 @@ from pydantic import TypeAdapter
 
 from domain.errors import KINDS, DomainError, Failed, Unavailable
 from sim.faults import Faults, How
-from sim.memory import MemoryApi, MemoryEndpoints, MemoryMachines, MemoryNodes, MemoryWorld
+from sim.memory import MemoryApi, MemoryEndpoints, MemoryMachines, MemoryNodes
+from sim.world import MemoryWorld
 
 SYSTEMS: dict[str, Callable[[MemoryWorld], object]] = {
     "maas": MemoryMachines,

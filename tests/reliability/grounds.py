@@ -21,7 +21,7 @@ from domain.cluster import ClusterOrder, Limits, PoolOrder
 from domain.operation import Ask, Operation, OperationId
 from domain.pools import PoolSize
 from domain.releases import CATALOGUE as RELEASES
-from sim.memory import MemoryWorld
+from sim.world import MemoryWorld
 from store.clusters import Building, Clusters
 from store.engine import Database
 from store.operations import Operations
@@ -29,6 +29,7 @@ from store.pools import Pools, Terms
 from store.rows import Row
 from store.sealing import Seal
 from store.secrets import Secrets
+from store.steering import Steering
 from tests.reliability.far_world import World
 from tests.reliability.hurry import TASK
 from tests.reliability.program import ROOT
@@ -52,6 +53,7 @@ class Grounds:
         self.world = World(MemoryWorld())
         self.clusters = Clusters(database, Secrets(database, Seal.from_file(self.key_file)))
         self.pools, self.operations = Pools(database), Operations(database)
+        self.steering = Steering(database)
         self._folder, self._database_url = folder, database_url
         self._prefix = ""
         self._places = count(1)
@@ -153,7 +155,7 @@ class Grounds:
 
     async def cancel(self, operation: OperationId) -> None:
         """Call an operation off, as the API does: in the row first, then in Temporal."""
-        await self.operations.cancel(operation, "ann")
+        await self.steering.cancel(operation, "ann")
         with suppress(RPCError):  # it has just ended
             await self.client.get_workflow_handle(f"op-{operation}").cancel()
 

@@ -9,7 +9,7 @@ from domain.cluster import Phase
 from domain.errors import AlreadyExists, Conflict, DomainError, NotFound
 from domain.naming import CONTROL_PLANE
 from domain.operation import Operation
-from sim.memory import MemoryWorld
+from sim.world import MemoryWorld
 
 Refusal = type[DomainError] | None
 """The kind of error with which a request is refused. None: it is accepted."""

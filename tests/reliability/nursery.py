@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,25 +23,41 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from activities.endpoints import Endpoints
+from activities.healing import Healing
 from activities.kubeadm import Kubeadm
 from activities.kubernetes import Kubernetes
 from activities.logbook import Logbook
 from activities.machines import Machines
 from activities.progress import Progress
+from activities.quarantine import Quarantine
+from activities.steering import Steering
 from activities.sweeping import Sweeping
+from activities.tending import Tending
+from activities.watching import Rhythm, Watching
+from domain.health import Tolerance
+from domain.quarantine import Terms
+from domain.repairs import Prudence
+from store import quarantine
+from store import steering as steers
 from store.clusters import Clusters
 from store.engine import Database
 from store.journal import Journal
 from store.marks import Marks
 from store.operations import Operations
+from store.repairs import Repairs
 from store.sealing import Seal
 from store.secrets import Secrets
 from store.stocks import Stocks
 from store.tail import Tail
+from store.watches import Watches
 from tests.reliability.far_world import FarPort
 from tests.reliability.hurry import Hurry
 from tests.reliability.program import DIES_WITH_PARENT
 from workflows.serving import Serving, crew
+
+RHYTHM = Rhythm(look_seconds=0.2, inspect_seconds=1)
+TOLERANCE = Tolerance(silent_seconds=1)
+APPROVAL = timedelta(minutes=1)
 
 
 async def work(database_url: str, key_file: str, temporal: str, prefix: str, world: str) -> None:
@@ -48,6 +65,7 @@ async def work(database_url: str, key_file: str, temporal: str, prefix: str, wor
     database = Database(database_url)
     clusters = Clusters(database, Secrets(database, Seal.from_file(Path(key_file))))
     operations, journal = Operations(database), Journal(database, Tail(database))
+    watches = Watches(database)
 
     def port(system: str) -> Any:
         return FarPort(Path(world), system)
@@ -60,8 +78,16 @@ async def work(database_url: str, key_file: str, temporal: str, prefix: str, wor
             Endpoints(port("names")),
             Kubeadm(port("hosts")),
             Kubernetes(port("api")),
+            Watching(watches, port("api"), port("maas"), port("hosts"), RHYTHM, TOLERANCE),
         ],
-        [Progress(operations, clusters, journal), Sweeping(operations, clusters, Stocks(database))],
+        [
+            Progress(operations, clusters, journal),
+            Sweeping(operations, clusters, Stocks(database), watches),
+            Steering(steers.Steering(database), approval=APPROVAL),
+            Tending(watches, TOLERANCE),
+            Quarantine(quarantine.Quarantine(database, Terms())),
+            Healing(Repairs(database, Prudence())),
+        ],
         [Logbook(Marks(database)), Hurry()],
         Serving(prefix=prefix),
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from domain.cluster import Cluster, ClusterNodes, Phase
 from domain.machine import Role, SlotPhase
-from sim.memory import MemoryWorld
+from sim.world import MemoryWorld
 from tests.reliability.grounds import Grounds
 from tests.reliability.model import Known, Model
 
