@@ -119,6 +119,25 @@ class Kaas(Part):
     machines_per_cluster: int = Field(1000, description="the most machines one cluster may have")
 
 
+class Edge(Part):
+    legacy_codes: bool = Field(
+        False, description="whether refusals leave as UNKNOWN, as the first controller's did"
+    )
+    strict_references: bool = Field(
+        False,
+        description="whether a cloudlet needs its operator to exist, and an app its developer",
+    )
+    lax_masks: bool = Field(
+        False, description="whether paths in `fields` that lead nowhere are ignored"
+    )
+    image_host: str = Field(
+        "docker.mobiledgex.net", description="where images lie of apps that name none"
+    )
+    fetch_allow: tuple[str, ...] = Field(
+        (), description="what URLs begin with that the API may fetch for apps; empty: none"
+    )
+
+
 class MissingKeyError(Exception):
     """There is no API key for MAAS to be found."""
 
@@ -233,6 +252,7 @@ class Settings(BaseSettings):
     rest: bool = Field(True, description="whether the HTTP door serves clusters over REST too")
     temporal: Temporal = Temporal()
     kaas: Kaas = Kaas()
+    edge: Edge = Edge()
     maas: Maas = Maas()
     site: SimulatedSite = SimulatedSite()
     worker: Worker = Worker()

@@ -5,6 +5,8 @@ import gc
 import signal
 import sys
 from contextlib import suppress
+from datetime import timedelta
+from functools import partial
 
 import structlog
 import uvloop
@@ -13,6 +15,7 @@ from temporalio.client import Client
 
 from api import build
 from api.door import Door, Service
+from api.edge import serving as edge
 from api.kaas.cluster import Cluster, Offer
 from api.kaas.kubeconfigs import Kubeconfigs
 from api.kaas.routes import ROUTES
@@ -28,6 +31,7 @@ from api.rest import resources
 from api.server import Server
 from api.sweep import Sweep
 from api.web import Check, Web
+from clients.documents import Documents
 from domain.cluster import Limits
 from domain.errors import DomainError, Unavailable
 from domain.quarantine import Terms
@@ -38,6 +42,7 @@ from protos.gen.ops import operations_pb2 as ops_pb2
 from settings import Settings, catalogue, read, start_log
 from store import operations as store
 from store import schema
+from store.changes import Changes
 from store.clusters import Building, Clusters
 from store.engine import Database
 from store.following import Following
@@ -59,6 +64,9 @@ QUEUE = "workflows"
 CHECK_SECONDS = 2.0
 """How long the database may keep us from opening the doors. It is asked again with every call."""
 
+CHANGES_KEPT = timedelta(hours=1)
+"""Whoever follows changes is seconds behind, or begins anew."""
+
 log = structlog.get_logger()
 
 
@@ -75,12 +83,13 @@ class Api:
         self._launch = Launch(temporal, CATALOGUE, queue)
         meters = Meters()
         window = settings.request_id_window
-        self._sweep = Sweep(self._operations, self._launch, meters, window=window)
+        forget = [partial(Changes(self._database).forget, CHANGES_KEPT)]
+        self._sweep = Sweep(self._operations, self._launch, meters, window=window, forget=forget)
         self._sweeping: asyncio.Task[None] | None = None
         self._admits = False
         clusters, door = self._clusters(built), Door(meters)
         self._server = Server(
-            [clusters, self._views(), *self._changes([clusters])],
+            [clusters, self._views(), *self._changes([clusters]), *self._edge()],
             meters,
             describes_itself=settings.reflection,
             door=door,
@@ -180,6 +189,16 @@ class Api:
             self._launch,
             prudence,
         )
+
+    def _edge(self) -> list[Service]:
+        said = self._settings.edge
+        terms = edge.Terms(
+            image_host=said.image_host,
+            strict_references=said.strict_references,
+            lax_masks=said.lax_masks,
+            legacy_codes=said.legacy_codes,
+        )
+        return edge.services(self._database, Documents(said.fetch_allow), terms)
 
     def _checks(self) -> list[Check]:
         return [

@@ -21,7 +21,7 @@ from google.rpc import status_pb2  # type: ignore[import-untyped]
 from structlog.contextvars import bind_contextvars
 
 from api.asking import REQUEST_ID, Context, arrive, running
-from api.errors import packed, packed_bug
+from api.errors import number, packed, packed_bug
 from api.meters import Meters
 from domain.errors import DomainError, Invalid, Overdue, Unavailable
 
@@ -52,6 +52,8 @@ class Service(NamedTuple):
     servicer: object
     alias: str = ""
     """Served under this name instead of its own."""
+    unknown: frozenset[str] = frozenset()
+    """Reasons that leave as UNKNOWN, which is the only code that its first clients knew."""
 
     @property
     def name(self) -> str:
@@ -77,6 +79,7 @@ class _Method(NamedTuple):
     """How long a call may take. None: until its stream ends, or the server."""
     admit: Admit
     tally: Callable[[grpc.StatusCode, float], None]
+    unknown: frozenset[str]
 
 
 class Door:
@@ -141,7 +144,7 @@ class Door:
     def _method(self, service: Service, described: Any, admit: Admit) -> _Method:
         name = f"{service.name}/{described.name}"
         seconds = None if described.server_streaming else self._unary_seconds
-        return _Method(name, seconds, admit, self._meters.method(name))
+        return _Method(name, seconds, admit, self._meters.method(name), service.unknown)
 
     def _unary(
         self, method: _Method, work: Callable[[Any, Any], Awaitable[Message]]
@@ -224,7 +227,10 @@ def _refused(method: _Method, error: Exception, *, overdue: bool) -> status_pb2.
         away = isinstance(error, Unavailable) and not overdue
         say = log.warning if away else log.debug
         say("refused", kind=error.kind, reason=error.reason, error=error.message)
-        return packed(error)
+        status = packed(error)
+        if error.reason in method.unknown:
+            status.code = number(grpc.StatusCode.UNKNOWN)
+        return status
     log.error("internal error", exc_info=error)
     return packed_bug(running().request_id)
 

@@ -5,6 +5,7 @@ restored server. Both may launch the same operation; its workflow id lets one th
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
 import structlog
@@ -25,12 +26,20 @@ log = structlog.get_logger()
 
 class Sweep:
     def __init__(
-        self, operations: Operations, launch: Launch, meters: Meters, *, window: timedelta
+        self,
+        operations: Operations,
+        launch: Launch,
+        meters: Meters,
+        *,
+        window: timedelta,
+        forget: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
+        """`forget` drops what else nobody asks for any more; it is called once in a while."""
         self._operations = operations
         self._meters = meters
         self._launch = launch
         self._window = window
+        self._forget = forget
 
     async def run(self) -> None:
         """Sweep until cancelled. A round that fails is logged, and the next one tries again."""
@@ -43,6 +52,8 @@ class Sweep:
                 self._meters.stands_still(await self._operations.backlog())
                 if loop.time() >= forget_at:
                     await self._operations.forget_answers(self._window)
+                    for forget in self._forget:
+                        await forget()
                     forget_at = loop.time() + FORGET_SECONDS
             except DomainError as error:
                 log.warning("sweep put off", error=error.message)

@@ -1,4 +1,4 @@
-"""What may be called what: the rules of DNS and of Kubernetes, as predicates."""
+"""What may be called what: the rules of DNS, of Kubernetes and of the edge, as predicates."""
 
 import re
 
@@ -72,3 +72,44 @@ _TAG = re.compile(r"[a-zA-Z0-9_-]{1,63}")
 def is_tag(text: str) -> bool:
     """Whether `text` may be the name of a tag in MAAS."""
     return _TAG.fullmatch(text) is not None
+
+
+_TITLE = re.compile(r"[0-9A-Za-z][-_0-9A-Za-z .&,!]*")
+_TEMPLATE_NAME = re.compile(r"[0-9A-Za-z][-0-9A-Za-z.]*")
+
+AUTO_CLUSTER = "autocluster"
+"""What the names of clusters begin with that are made for an app instance. Nobody else's may."""
+
+DEFAULT_OPERATOR = "developer"
+"""The operator of the cloudlet that needs none: a developer's own back end."""
+
+
+def is_title(text: str) -> bool:
+    """Whether `text` may name a developer, an operator, a flavor, a cloudlet or an app, or be an
+    app's version."""
+    return _TITLE.fullmatch(text) is not None
+
+
+def is_template_name(text: str) -> bool:
+    """Whether `text` may name a cluster at the edge, and so its template."""
+    return _TEMPLATE_NAME.fullmatch(text) is not None
+
+
+_DNS = str.maketrans("_", "-", " &,.!")
+_KUBERNETES = str.maketrans("_", "-", " &,!")
+_IMAGE = str.maketrans("&!", "-.", " ,")
+
+
+def as_dns(title: str) -> str:
+    """A title as part of a DNS name: `a 1&2_x.y!` becomes `a12-xy`."""
+    return title.translate(_DNS).lower()
+
+
+def as_kubernetes(title: str) -> str:
+    """A title as Kubernetes takes it in a label: as in DNS, but with its dots."""
+    return title.translate(_KUBERNETES).lower()
+
+
+def as_image(title: str) -> str:
+    """A title as part of an image's path: `a 1&2_x.y!` becomes `a1-2_x.y.`, with its capitals."""
+    return title.translate(_IMAGE)

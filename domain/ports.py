@@ -1,9 +1,9 @@
-"""What the hands need of the world. Each promise says what asking twice means.
+"""What the hands, and some doors, need of the world. Each promise says what asking twice means.
 
 Common to all: `Unavailable` is worth another try, every other DomainError is final, and an undo
 that finds nothing to undo has succeeded."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -313,6 +313,17 @@ class Backups(Protocol):
         """Seal the pieces as they come, and say where they lie. One of the same name is replaced,
         and the oldest of the cluster go when there are too many. If the pieces end in an error,
         nothing is kept and nothing goes."""
+
+
+class Documents(Protocol):
+    """Texts that lie elsewhere. Asking again may bring another text. Whatever cannot be had, or may
+    not be asked for, is Invalid: it was the caller who named the URL."""
+
+    async def fetch(self, url: str) -> str:
+        """The text that lies there."""
+
+    async def generate(self, url: str, described: Mapping[str, object]) -> str:
+        """The text that is made there of a description."""
 
 
 def ssh_key(cluster_uid: str) -> str:

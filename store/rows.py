@@ -3,9 +3,11 @@
 from datetime import UTC, datetime
 
 from sqlalchemy import (
+    BigInteger,
     DateTime,
     Dialect,
     Index,
+    Integer,
     LargeBinary,
     MetaData,
     String,
@@ -48,6 +50,11 @@ class Prose(TypeDecorator[str]):
 def now() -> datetime:
     return datetime.now(UTC)
 
+
+SORTED = Text().with_variant(Text(collation="C"), "postgresql")
+"""Text that both databases sort as bytes."""
+
+COUNTER = BigInteger().with_variant(Integer, "sqlite")
 
 ID = String(36)
 NAME = String(63)
@@ -305,3 +312,47 @@ class StockRow(Row):
     tagged: Mapped[str]
     """JSON: machines by tag."""
     seen: Mapped[datetime]
+
+
+class RecordRow(Row):
+    """What somebody described at the edge, as bytes that only its contract understands."""
+
+    __tablename__ = "records"
+
+    noun: Mapped[str] = mapped_column(WORD, primary_key=True)
+    key: Mapped[str] = mapped_column(SORTED, primary_key=True)
+    value: Mapped[bytes] = mapped_column(LargeBinary)
+    facts: Mapped[str]
+    """JSON of what rules read, or empty."""
+
+
+class LinkRow(Row):
+    """That a record names another, which need not be there."""
+
+    __tablename__ = "links"
+    __table_args__ = (Index("ix_links_target", "target_noun", "target_key", "noun", "yields"),)
+
+    noun: Mapped[str] = mapped_column(WORD, primary_key=True)
+    key: Mapped[str] = mapped_column(SORTED, primary_key=True)
+    target_noun: Mapped[str] = mapped_column(WORD, primary_key=True)
+    target_key: Mapped[str] = mapped_column(SORTED, primary_key=True)
+    yields: Mapped[bool]
+
+
+class ChangeRow(Row):
+    """That a record was written or deleted: what followers look at, in the order of `era` and
+    `number`."""
+
+    __tablename__ = "changes"
+    __table_args__ = (
+        Index("ix_changes_era_number", "era", "number"),
+        Index("ix_changes_time", "time"),
+        {"sqlite_autoincrement": True},  # a number that was forgotten is never given out again
+    )
+
+    number: Mapped[int] = mapped_column(COUNTER, primary_key=True)
+    era: Mapped[int] = mapped_column(BigInteger)
+    """PostgreSQL's number of the writing transaction; 0 on SQLite, where writers take turns."""
+    noun: Mapped[str] = mapped_column(WORD)
+    key: Mapped[str]
+    time: Mapped[datetime]

@@ -9,8 +9,10 @@ import pytest
 
 from api import build
 from api.__main__ import Api
+from api.errors import CODES
 from api.kaas.routes import ROUTES
 from api.launch import client
+from domain.refusal import Refusal
 from settings import Settings
 from tests.api.caller import NOBODY
 
@@ -100,6 +102,13 @@ def test_every_reason_for_a_refusal_is_described() -> None:
     raised = set().union(*(given(tree, named(rooms)) for tree in rooms))
     described = rows(section("Reasons for refusals"))
     assert sorted(described) == sorted(raised)
+
+
+def test_every_refusal_at_the_edge_is_described() -> None:
+    described = re.findall(
+        r"^\| `(\w+)` \| (\w+) \| `(.+)` \|", section("Refusals at the edge"), re.MULTILINE
+    )
+    assert described == [(each.name, CODES[each.kind].name, each.text) for each in Refusal]
 
 
 def test_every_reason_an_operation_fails_for_is_described() -> None:

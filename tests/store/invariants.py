@@ -83,7 +83,7 @@ def _of_operations(rows: dict[type[Row], list]) -> Iterator[str]:  # type: ignor
         if row.steps_done != done[row.id]:
             yield f"{row.id} counts {row.steps_done} steps done, and {done[row.id]} are"
     for answer in rows[AnswerRow]:
-        if answer.operation not in operations:
+        if answer.operation and answer.operation not in operations:
             yield f"the request id {answer.key} leads to no operation"
 
 

@@ -11,6 +11,9 @@ depends_on = None
 LIVING = sa.text("phase <> 'gone'")
 ACTIVE = sa.text("stage IN ('requested', 'running')")
 
+SORTED = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+COUNTER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
 TABLES = (
     "clusters",
     "pools",
@@ -23,6 +26,9 @@ TABLES = (
     "machine_failures",
     "secrets",
     "stock",
+    "records",
+    "links",
+    "changes",
 )
 
 
@@ -32,6 +38,7 @@ def upgrade() -> None:
     _steps_and_journal()
     _machine_failures()
     _secrets_and_stock()
+    _records()
 
 
 def downgrade() -> None:
@@ -232,3 +239,36 @@ def _secrets_and_stock() -> None:
         sa.Column("seen", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("pool", name=op.f("pk_stock")),
     )
+
+
+def _records() -> None:
+    op.create_table(
+        "records",
+        sa.Column("noun", sa.String(32), nullable=False),
+        sa.Column("key", SORTED, nullable=False),
+        sa.Column("value", sa.LargeBinary(), nullable=False),
+        sa.Column("facts", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("noun", "key", name=op.f("pk_records")),
+    )
+    op.create_table(
+        "links",
+        sa.Column("noun", sa.String(32), nullable=False),
+        sa.Column("key", SORTED, nullable=False),
+        sa.Column("target_noun", sa.String(32), nullable=False),
+        sa.Column("target_key", SORTED, nullable=False),
+        sa.Column("yields", sa.Boolean(), nullable=False),
+        sa.PrimaryKeyConstraint("noun", "key", "target_noun", "target_key", name=op.f("pk_links")),
+    )
+    op.create_index("ix_links_target", "links", ["target_noun", "target_key", "noun", "yields"])
+    op.create_table(
+        "changes",
+        sa.Column("number", COUNTER, nullable=False),
+        sa.Column("era", sa.BigInteger(), nullable=False),
+        sa.Column("noun", sa.String(32), nullable=False),
+        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("time", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("number", name=op.f("pk_changes")),
+        sqlite_autoincrement=True,
+    )
+    op.create_index("ix_changes_era_number", "changes", ["era", "number"])
+    op.create_index("ix_changes_time", "changes", ["time"])

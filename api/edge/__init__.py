@@ -1,0 +1,1 @@
+"""The edge contract, `edgeproto`: apps and clusters on cloudlets."""

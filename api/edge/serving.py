@@ -1,0 +1,71 @@
+"""The services of the edge contract, put together."""
+
+from typing import NamedTuple
+
+from api.door import Service
+from api.edge import convert
+from api.edge.apps import AppApi
+from api.edge.cloudlets import CloudletApi
+from api.edge.developers import DeveloperApi
+from api.edge.drafting import Drafting
+from api.edge.flavors import FlavorApi
+from api.edge.operators import OperatorApi
+from api.edge.records import Records
+from api.edge.refs import CloudletRefsApi, ClusterRefsApi
+from api.edge.templates import ClusterApi
+from domain.ports import Documents
+from domain.record import Noun
+from domain.refusal import Refusal
+from protos.gen.edge import (
+    app_pb2,
+    cloudlet_pb2,
+    cluster_pb2,
+    developer_pb2,
+    flavor_pb2,
+    operator_pb2,
+    refs_pb2,
+)
+from store.apps import Apps
+from store.engine import Database
+from store.shelf import Shelf
+
+
+class Terms(NamedTuple):
+    """What an operator decides about this contract."""
+
+    image_host: str
+    strict_references: bool = False
+    lax_masks: bool = False
+    legacy_codes: bool = False
+
+
+def services(database: Database, documents: Documents, terms: Terms) -> list[Service]:
+    """All that is served of `edgeproto`."""
+    shelf = Shelf(database, strict=terms.strict_references)
+    apps = Apps(database, strict=terms.strict_references)
+    lax = terms.lax_masks
+    developers = Records(shelf, Noun.DEVELOPER, developer_pb2.Developer, convert.developer, lax=lax)
+    operators = Records(shelf, Noun.OPERATOR, operator_pb2.Operator, convert.operator, lax=lax)
+    flavors = Records(shelf, Noun.FLAVOR, flavor_pb2.Flavor, convert.flavor_record)
+    templates = Records(shelf, Noun.CLUSTER, cluster_pb2.Cluster, convert.template)
+    described = Records(shelf, Noun.APP, app_pb2.App, convert.kept_app, lax=lax)
+    places = Records(shelf, Noun.CLOUDLET, cloudlet_pb2.Cloudlet, convert.cloudlet_record, lax=lax)
+    used = Records(shelf, Noun.CLOUDLET_REFS, refs_pb2.CloudletRefs, convert.cloudlet_refs)
+    held = Records(shelf, Noun.CLUSTER_REFS, refs_pb2.ClusterRefs, convert.cluster_refs)
+    served = (
+        (developer_pb2, DeveloperApi(developers)),
+        (operator_pb2, OperatorApi(operators)),
+        (flavor_pb2, FlavorApi(flavors)),
+        (cluster_pb2, ClusterApi(templates)),
+        (app_pb2, AppApi(described, apps, Drafting(documents, terms.image_host))),
+        (cloudlet_pb2, CloudletApi(places)),
+        (refs_pb2, CloudletRefsApi(used)),
+        (refs_pb2, ClusterRefsApi(held)),
+    )
+    unknown = frozenset(Refusal.__members__) if terms.legacy_codes else frozenset()
+    return [
+        Service(
+            file.DESCRIPTOR.services_by_name[type(servicer).__name__], servicer, unknown=unknown
+        )
+        for file, servicer in served
+    ]

@@ -1,0 +1,62 @@
+"""The texts in an app that somebody else reads later: keys, configs, manifests. They are looked at
+now, so that whoever wrote them hears of it."""
+
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+import yaml
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_pem_public_key, load_ssh_public_key
+
+LONGEST_CONFIG = 64 * 1024
+LONGEST_KEY = 16 * 1024
+
+SSH_KEYS = frozenset(
+    {"ssh-rsa", "ssh-ed25519"} | {f"ecdsa-sha2-nistp{bits}" for bits in (256, 384, 521)}
+)
+
+
+def is_public_key(text: str) -> bool:
+    """Whether a text is a PEM public key, PKIX or PKCS1, or a line of authorized_keys."""
+    if len(text) > LONGEST_KEY:
+        return False
+    with suppress(ValueError, UnsupportedAlgorithm):
+        if text.lstrip().startswith("-----BEGIN "):
+            load_pem_public_key(text.encode())
+        else:
+            load_ssh_public_key(_behind_options(text).encode())
+        return True
+    return False
+
+
+def is_config(text: str) -> bool:
+    """Whether a text is a JSON object or a YAML mapping. Takes its time; not for the loop."""
+    with suppress(ValueError, RecursionError):
+        return isinstance(json.loads(text), dict)
+    with suppress(yaml.YAMLError, ValueError, RecursionError):
+        # Composed and not loaded: a merge of merges would grow without end.
+        return isinstance(yaml.compose(text, Loader=yaml.SafeLoader), yaml.MappingNode)
+    return False
+
+
+def as_yaml(documents: Iterable[dict[str, Any]]) -> str:
+    """Documents as one text. Takes its time; not for the loop."""
+    return "---\n".join(
+        yaml.dump(document, Dumper=_Plain, sort_keys=False) for document in documents
+    )
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes what stands in two places twice: readers of manifests like no anchors."""
+
+    def ignore_aliases(self, _data: object) -> bool:
+        return True
+
+
+def _behind_options(line: str) -> str:
+    """A line of authorized_keys from its key on: options may stand before it."""
+    words = line.strip().split(" ")
+    kinds = [place for place, word in enumerate(words) if word in SSH_KEYS]
+    return " ".join(words[kinds[0] :] if kinds else words)

@@ -1,0 +1,75 @@
+"""Cloudlets: places at the edge, as their operators describe them."""
+
+from enum import StrEnum
+
+from domain.frozen import Frozen
+from domain.naming import is_title
+from domain.refusal import Refusal, refuse_if
+
+
+class IpSupport(StrEnum):
+    """How a cloudlet comes by public addresses."""
+
+    UNSAID = "unsaid"
+    STATIC = "static"
+    DYNAMIC = "dynamic"
+    STRANGE = "strange"
+    """No word of the contract."""
+
+
+IP_REFUSALS: dict[IpSupport, Refusal] = {
+    IpSupport.STATIC: Refusal.CLOUDLET_IPS_STATIC,
+    IpSupport.STRANGE: Refusal.CLOUDLET_IPS,
+}
+
+
+class Cloudlet(Frozen):
+    operator: str
+    name: str
+    ip_support: IpSupport
+    dynamic_ips: int
+    latitude: float
+    longitude: float
+
+
+class Changing(Frozen):
+    """Which parts of a cloudlet a change names."""
+
+    ip_support: bool
+    dynamic_ips: bool
+    latitude: bool
+    longitude: bool
+
+
+def check(cloudlet: Cloudlet) -> None:
+    """Refuse a new cloudlet that cannot be."""
+    check_ip_support(cloudlet)
+    refuse_if(cloudlet.dynamic_ips < 1, Refusal.CLOUDLET_NO_IP)
+    nowhere = cloudlet.latitude == 0 and cloudlet.longitude == 0
+    refuse_if(nowhere, Refusal.CLOUDLET_NO_LOCATION)
+    refuse_if(not is_title(cloudlet.operator), Refusal.OPERATOR_NAME)
+    refuse_if(not is_title(cloudlet.name), Refusal.CLOUDLET_NAME)
+    _check_ranges(cloudlet)
+
+
+def check_change(given: Cloudlet, changing: Changing) -> None:
+    """Refuse a change that cannot be, whatever the cloudlet is now. A latitude or longitude of 0 is
+    more often forgotten than meant."""
+    refuse_if(changing.dynamic_ips and given.dynamic_ips < 1, Refusal.CLOUDLET_FEW_IPS)
+    refuse_if(changing.latitude and given.latitude == 0, Refusal.CLOUDLET_LATITUDE_ZERO)
+    refuse_if(changing.longitude and given.longitude == 0, Refusal.CLOUDLET_LONGITUDE_ZERO)
+    _check_ranges(given, latitude=changing.latitude, longitude=changing.longitude)
+    strange = given.ip_support is IpSupport.STRANGE
+    refuse_if(changing.ip_support and strange, Refusal.CLOUDLET_IPS)
+
+
+def check_ip_support(cloudlet: Cloudlet) -> None:
+    """Refuse every way but dynamic addresses. Silence means those."""
+    if refusal := IP_REFUSALS.get(cloudlet.ip_support):
+        raise refusal()
+
+
+def _check_ranges(cloudlet: Cloudlet, *, latitude: bool = True, longitude: bool = True) -> None:
+    north, east = -90 <= cloudlet.latitude <= 90, -180 <= cloudlet.longitude <= 180
+    refuse_if(latitude and not north, Refusal.CLOUDLET_LATITUDE)
+    refuse_if(longitude and not east, Refusal.CLOUDLET_LONGITUDE)

@@ -1,0 +1,140 @@
+"""Every way in which the edge contract says no, in one table.
+
+Clients compare these texts byte for byte, and some know no other code than UNKNOWN; so text, kind
+and what to do about it are written down once, here, and raised by name. The name is also the reason
+that programs read."""
+
+from enum import Enum
+
+from domain.errors import (
+    AlreadyExists,
+    Conflict,
+    DomainError,
+    Exhausted,
+    Invalid,
+    NotFound,
+    Unsupported,
+)
+
+
+class Refusal(Enum):
+    KEY_TAKEN = AlreadyExists, "Key already exists", "delete it first, or choose another key"
+    KEY_UNKNOWN = NotFound, "Key not found", "show what there is"
+    KEY_TOO_LONG = Invalid, "key is longer than {most} bytes", "choose shorter names"
+    FIELD_UNKNOWN = Invalid, "unknown field path {path}", "name fields by their numbers, as in 5.1"
+
+    DEVELOPER_NAME = Invalid, "Invalid developer name", ""
+    OPERATOR_NAME = Invalid, "Invalid operator name", ""
+    FLAVOR_NAME = Invalid, "Invalid flavor name", ""
+    CLUSTER_NAME = Invalid, "Invalid cluster name", ""
+    CLOUDLET_NAME = Invalid, "Invalid cloudlet name", ""
+    APP_NAME = Invalid, "Invalid app name", ""
+    APP_VERSION = Invalid, "Invalid app version string", ""
+
+    OPERATOR_RESERVED = Invalid, "Cannot create operator with name = developer", ""
+    CLUSTER_RESERVED = Invalid, 'Cluster name prefix "autocluster" is reserved', ""
+
+    FLAVOR_RAM = Invalid, "Ram cannot be 0", ""
+    FLAVOR_VCPUS = Invalid, "Vcpus cannot be 0", ""
+    FLAVOR_DISK = Invalid, "Disk cannot be 0", ""
+    FLAVOR_UPDATE = Unsupported, "Update flavor not supported", "create another flavor"
+    CLUSTER_UPDATE = Unsupported, "Update cluster not supported", "delete it and create it anew"
+    CLUSTER_FLAVOR = Conflict, "default flavor {name} not found", "create the flavor first"
+
+    CLOUDLET_IPS = Invalid, "Only dynamic IPs are supported currently", ""
+    CLOUDLET_IPS_STATIC = Unsupported, "Only dynamic IPs are supported currently", ""
+    CLOUDLET_NO_IP = Invalid, "Must specify at least one dynamic public IP available", ""
+    CLOUDLET_NO_LOCATION = Invalid, "location is missing; 0,0 is not a valid location", ""
+    CLOUDLET_LATITUDE = Invalid, "Invalid latitude value", "choose one from -90 to 90"
+    CLOUDLET_LONGITUDE = Invalid, "Invalid longitude value", "choose one from -180 to 180"
+    CLOUDLET_LATITUDE_ZERO = Invalid, "Invalid latitude value of 0", "name only what changes"
+    CLOUDLET_LONGITUDE_ZERO = Invalid, "Invalid longitude value of 0", "name only what changes"
+    CLOUDLET_FEW_IPS = Invalid, "Cannot specify less than one dynamic IP", ""
+
+    DEVELOPER_IN_USE = Conflict, "Developer in use by Application", "delete its apps first"
+    OPERATOR_IN_USE = Conflict, "Operator in use by Cloudlet", "delete its cloudlets first"
+    FLAVOR_IN_USE = Conflict, "Flavor in use by App", "delete the apps first"
+    FLAVOR_IN_TEMPLATE = (
+        *(Conflict, "Flavor in use by Cluster template"),
+        "delete the cluster templates first",
+    )
+
+    APP_FLAVOR = Conflict, "Specified flavor not found", "create the flavor first"
+    APP_IMAGE_TYPE = Invalid, "invalid ImageType", ""
+    APP_DELETE_TYPE = Invalid, "invalid DeleteType", ""
+    PORT_FORMAT = (
+        *(Invalid, "Invalid Access Ports format, expected proto:port but was {text}"),
+        "write them as in tcp:80,udp:53",
+    )
+    PORT_PROTOCOL = Invalid, "{protocol} is not a supported Protocol", "use tcp, udp or http"
+    PORT_NUMBER = (
+        *(Invalid, "Failed to convert port {text} to integer: {why}"),
+        "write them as in tcp:80,udp:53",
+    )
+    PORT_RANGE = Invalid, "Port {number} out of range", "choose one from 1 to 65535"
+    PORTS_TOO_MANY = Invalid, "{number} access ports, at most {most}", ""
+    APP_PUBLIC_KEY = (
+        *(Invalid, "auth_public_key is no public key"),
+        "give a PEM (PKIX or PKCS1) or a line of authorized_keys",
+    )
+    APP_NO_DEPLOYMENT = (
+        *(Invalid, "no deployment is usual for image type {image_type}"),
+        "name the deployment; a helm app says helm",
+    )
+    APP_DEPLOYMENT = Invalid, "Invalid deployment {name}, must be one of {known}", ""
+    APP_DEPLOYMENT_IMAGE = Invalid, "deployment is not valid for image type", ""
+    APP_NO_IMAGE = (
+        *(Invalid, "imagepath is required for imagetype IMAGE_TYPE_QCOW"),
+        "write it as URL#md5:SUM",
+    )
+    APP_NO_MD5 = (
+        *(Invalid, "md5 checksum of image is required"),
+        "write the image path as URL#md5:SUM",
+    )
+    APP_MD5_FORMAT = (
+        *(Invalid, "incorrect checksum format"),
+        "write the image path as URL#md5:SUM",
+    )
+    APP_MD5_ONLY = Invalid, "only md5 checksum is supported", "write the image path as URL#md5:SUM"
+    APP_CONFIG = (
+        *(Invalid, "config is neither JSON nor a YAML mapping"),
+        "write it as in resources: TEXT",
+    )
+    APP_TEXT_TOO_LONG = Invalid, "{field} is longer than {most} bytes", ""
+    APP_GENERATOR = Invalid, "unknown deployment generator {name}", "use kubernetes-basic or a URL"
+    APP_VM_COMMAND = (
+        *(Invalid, "a vm app with a deployment manifest takes no command"),
+        "put the command into the manifest",
+    )
+    APP_VM_MANIFEST = Invalid, "the deployment manifest of a vm app begins with #cloud-config", ""
+    APP_ANDROID = (
+        *(AlreadyExists, "android package name {name} is used by another app"),
+        "choose another package name",
+    )
+    APP_CHANGING = (
+        *(Exhausted, "the app is being changed by too many at once"),
+        "look at it and try again",
+    )
+    FETCH_FORBIDDEN = (
+        *(Invalid, "{url} may not be fetched"),
+        "give the text itself, or have the URL allowed in edge.fetch_allow",
+    )
+    FETCH_FAILED = Invalid, "{url} could not be fetched: {why}", "look whether it can be read"
+
+    STRICT_OPERATOR = Conflict, "Specified operator not found", "create the operator first"
+    STRICT_DEVELOPER = Conflict, "Specified developer not found", "create the developer first"
+
+    def __init__(self, kind: type[DomainError], text: str, do: str) -> None:
+        self.kind = kind
+        self.text = text
+        self.do = do
+
+    def __call__(self, **named: object) -> DomainError:
+        """The error to raise, with its text filled in."""
+        return self.kind(self.text.format(**named), reason=self.name, do=self.do)
+
+
+def refuse_if(wrong: object, refusal: Refusal, **named: object) -> None:
+    """Say no if something is wrong. Calls stand in the order in which clients know the checks."""
+    if wrong:
+        raise refusal(**named)

@@ -1,0 +1,84 @@
+"""Apps on the shelf, with the rule that is theirs alone: an Android package is of one app."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.app import App, Claim
+from domain.operation import Ask
+from domain.record import Need, Record
+from domain.refusal import Refusal, refuse_if
+from store import answers, shelf
+from store.engine import Database, Store, reading, transaction
+from store.rows import LinkRow, RecordRow
+
+
+class Apps(Store):
+    def __init__(self, database: Database, *, strict: bool = False) -> None:
+        super().__init__(database)
+        self._strict = strict
+
+    @transaction
+    async def create(
+        self,
+        session: AsyncSession,
+        record: Record,
+        claim: Claim | None,
+        needs: Sequence[Need],
+        ask: Ask,
+    ) -> None:
+        """A new app. Its package is looked at first, then what it needs, then its key."""
+        if await answers.is_repeat(session, ask):
+            return
+        await _take(session, claim)
+        await shelf.add(session, record, needs, strict=self._strict)
+        answers.remember(session, ask)
+
+    @transaction
+    async def replace(
+        self,
+        session: AsyncSession,
+        before: Record,
+        record: Record,
+        claim: Claim | None,
+        needs: Sequence[Need],
+        ask: Ask,
+    ) -> bool:
+        """Put an app in the place of what it was, if it still is that. If not, whoever asks has to
+        look at it again."""
+        if await answers.is_repeat(session, ask):
+            return True
+        await _take(session, claim)
+        there = await shelf.hold_named(session, [*before.links, *record.links])
+        held = await shelf.held(session, record.noun, record.key)
+        if held.value != before.value:
+            return False
+        shelf.refuse_lacking(needs, there)
+        await shelf.replace(session, held, record)
+        answers.remember(session, ask)
+        return True
+
+    @reading
+    async def refuse_conflict(self, session: AsyncSession, claim: Claim | None) -> None:
+        """Refuse a package that is another's now. Whoever takes it is asked again."""
+        await _refuse_conflict(session, claim)
+
+
+async def _take(session: AsyncSession, claim: Claim | None) -> None:
+    if claim is not None:
+        await shelf.alone(session, f"{claim.link.to} {claim.link.key}")
+        await _refuse_conflict(session, claim)
+
+
+async def _refuse_conflict(session: AsyncSession, claim: Claim | None) -> None:
+    if claim is None:
+        return
+    sharing = await session.scalar(
+        select(RecordRow.facts)
+        .join(LinkRow, (LinkRow.noun == RecordRow.noun) & (LinkRow.key == RecordRow.key))
+        .where(LinkRow.target_noun == claim.link.to, LinkRow.target_key == claim.link.key)
+        .limit(1)  # all who share it have one owner
+    )
+    others = sharing is not None and App.model_validate_json(sharing).owner != claim.owner
+    refuse_if(others, Refusal.APP_ANDROID, name=claim.package)

@@ -1,0 +1,68 @@
+"""Changes: which records were written or deleted, in an order in which they may be followed.
+
+Followers look at what a record is now, so a change says no more than whose it was. On PostgreSQL
+numbers are given out before transactions commit, so whoever went by them alone would pass one that
+is still open; therefore nobody is shown what is not older than every open transaction, and what was
+written after something else had been committed never comes before it. On SQLite writers take turns,
+and the numbers will do."""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+from sqlalchemy import ColumnElement, delete, insert, select, text, true, tuple_
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.frozen import Frozen
+from domain.record import Noun
+from store.engine import Store, reading, transaction
+from store.rows import ChangeRow, now, table_of
+
+PAGE = 1000
+
+_ERA = text("pg_current_xact_id()::text::bigint")
+_OVER = text("changes.era < pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
+
+
+class Place(Frozen):
+    """Up to where somebody has followed."""
+
+    era: int = 0
+    number: int = 0
+
+
+class Change(Frozen):
+    noun: Noun
+    key: str
+    place: Place
+
+
+async def note(session: AsyncSession, noun: Noun, keys: Iterable[str]) -> None:
+    """Let followers know of records, with the transaction that writes them."""
+    era = _ERA if session.get_bind().dialect.name == "postgresql" else 0
+    moment = now()
+    for key in keys:
+        row = {"era": era, "noun": noun, "key": key, "time": moment}
+        await session.execute(insert(table_of(ChangeRow)).values(row).inline())
+
+
+class Changes(Store):
+    @reading
+    async def since(self, session: AsyncSession, place: Place) -> Sequence[Change]:
+        """What was changed past a place, the earliest first, and a page of it at most."""
+        over: ColumnElement[bool] = true() if self._database.is_sqlite else _OVER  # type: ignore[assignment]
+        past = tuple_(ChangeRow.era, ChangeRow.number) > tuple_(place.era, place.number)
+        rows = await session.scalars(
+            select(ChangeRow)
+            .where(past, over)
+            .order_by(ChangeRow.era, ChangeRow.number)
+            .limit(PAGE)
+        )
+        return [
+            Change(noun=Noun(row.noun), key=row.key, place=Place(era=row.era, number=row.number))
+            for row in rows
+        ]
+
+    @transaction
+    async def forget(self, session: AsyncSession, older_than: timedelta) -> None:
+        """Drop changes that whoever follows has seen long ago."""
+        await session.execute(delete(ChangeRow).where(ChangeRow.time < now() - older_than))

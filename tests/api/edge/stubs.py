@@ -1,0 +1,95 @@
+"""Every service of the contract that is served, as a client of it has them, and what it asks."""
+
+from collections.abc import Awaitable
+from typing import Any
+
+import grpc.aio
+
+from protos.gen.edge import (
+    app_pb2,
+    cloudlet_pb2,
+    cluster_pb2,
+    developer_pb2,
+    flavor_pb2,
+    operator_pb2,
+)
+from protos.gen.edge.app_pb2_grpc import AppApiStub
+from protos.gen.edge.cloudlet_pb2_grpc import CloudletApiStub
+from protos.gen.edge.cluster_pb2_grpc import ClusterApiStub
+from protos.gen.edge.common_pb2 import IP_SUPPORT_DYNAMIC
+from protos.gen.edge.developer_pb2_grpc import DeveloperApiStub
+from protos.gen.edge.dme.loc_pb2 import Loc
+from protos.gen.edge.flavor_pb2_grpc import FlavorApiStub
+from protos.gen.edge.operator_pb2_grpc import OperatorApiStub
+from protos.gen.edge.refs_pb2_grpc import CloudletRefsApiStub, ClusterRefsApiStub
+from tests.api.caller import Refusal, refused
+
+SECONDS = 20
+
+
+class Edge:
+    """A client. Methods are called by their names, streams are read to their ends."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stubs = [
+            stub(channel)
+            for stub in (
+                *(DeveloperApiStub, OperatorApiStub, FlavorApiStub, ClusterApiStub, AppApiStub),
+                *(CloudletApiStub, CloudletRefsApiStub, ClusterRefsApiStub),
+            )
+        ]
+
+    async def __call__(self, method: str, request: Any, **how: Any) -> list[Any]:
+        """The messages of the answer. Of a single answer that is the one."""
+        [call] = [getattr(stub, method) for stub in self._stubs if hasattr(stub, method)]
+        answer = call(request, timeout=SECONDS, **how)
+        return [each async for each in answer] if _streams(answer) else [await answer]
+
+    async def refused(self, method: str, request: Any, **how: Any) -> Refusal:
+        return await refused(self(method, request, **how))
+
+    async def names(self, noun: str, example: Any) -> list[str]:
+        """The names of what is shown, in the order in which it is shown."""
+        return [each.key.name for each in await self(f"Show{noun}", example)]
+
+
+def _streams(answer: Any) -> bool:
+    return not isinstance(answer, Awaitable)
+
+
+def developer(name: str = "acme", **more: Any) -> developer_pb2.Developer:
+    return developer_pb2.Developer(key=developer_pb2.DeveloperKey(name=name), **more)
+
+
+def operator(name: str = "tele", **more: Any) -> operator_pb2.Operator:
+    return operator_pb2.Operator(key=operator_pb2.OperatorKey(name=name), **more)
+
+
+def flavor(name: str = "small", **more: Any) -> flavor_pb2.Flavor:
+    size = {"ram": 2048, "vcpus": 2, "disk": 2, **more}
+    return flavor_pb2.Flavor(key=flavor_pb2.FlavorKey(name=name), **size)
+
+
+def template(name: str = "pinned", default: str = "", **more: Any) -> cluster_pb2.Cluster:
+    key = cluster_pb2.ClusterKey(name=name)
+    return cluster_pb2.Cluster(key=key, default_flavor=flavor_pb2.FlavorKey(name=default), **more)
+
+
+def cloudlet(name: str = "west", owner: str = "tele", **more: Any) -> cloudlet_pb2.Cloudlet:
+    key = cloudlet_pb2.CloudletKey(operator_key=operator(owner).key, name=name)
+    usual = {"ip_support": IP_SUPPORT_DYNAMIC, "num_dynamic_ips": 5, "location": at(47.5, 19.0)}
+    return cloudlet_pb2.Cloudlet(key=key, **{**usual, **more})
+
+
+def at(latitude: float, longitude: float, **more: Any) -> Loc:
+    return Loc(latitude=latitude, longitude=longitude, **more)
+
+
+def app(name: str = "shop", owner: str = "acme", version: str = "1.0", **more: Any) -> app_pb2.App:
+    key = app_pb2.AppKey(developer_key=developer(owner).key, name=name, version=version)
+    usual = {
+        "image_type": app_pb2.IMAGE_TYPE_DOCKER,
+        "default_flavor": flavor_pb2.FlavorKey(name="small"),
+        "access_ports": "tcp:80",
+    }
+    return app_pb2.App(key=key, **{**usual, **more})
