@@ -58,6 +58,25 @@ class Shelf(Store):
         answers.remember(session, ask)
 
     @transaction
+    async def put(
+        self,
+        session: AsyncSession,
+        noun: Noun,
+        key: str,
+        changed: Callable[[bytes | None], Record],
+        ask: Ask,
+    ) -> None:
+        """Put there what `changed` makes of what is there, or of nothing."""
+        if await answers.is_repeat(session, ask):
+            return
+        before = await find(session, noun, key)
+        if before is None:
+            await add(session, changed(None), [], strict=False)
+        else:
+            await replace(session, before, changed(before.value))
+        answers.remember(session, ask)
+
+    @transaction
     async def delete(self, session: AsyncSession, noun: Noun, key: str, ask: Ask) -> None:
         """Take a record away that nobody needs, and with it all that yield."""
         if await answers.is_repeat(session, ask):
@@ -123,10 +142,16 @@ async def add(
 
 async def held(session: AsyncSession, noun: Noun, key: str) -> Held:
     """A record, held against other writers. Others may go on naming it."""
-    value = await session.scalar(_one(RecordRow.value, noun, key).with_for_update(key_share=True))
-    if value is None:
+    found = await find(session, noun, key)
+    if found is None:
         raise Refusal.KEY_UNKNOWN()
-    return Held(noun, key, value)
+    return found
+
+
+async def find(session: AsyncSession, noun: Noun, key: str) -> Held | None:
+    """The same, if there is one."""
+    value = await session.scalar(_one(RecordRow.value, noun, key).with_for_update(key_share=True))
+    return None if value is None else Held(noun, key, value)
 
 
 async def hold_named(session: AsyncSession, links: Iterable[Link]) -> frozenset[tuple[str, str]]:

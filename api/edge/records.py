@@ -58,6 +58,19 @@ class Records(Generic[Shown]):
 
         await self._shelf.change(self._noun, keys.of(given), changed, asked(given))
 
+    async def put(self, given: Shown) -> None:
+        """Take a new record as it is given, and of one that is there change what the mask names."""
+        named = self.mask(given)
+
+        def changed(before: bytes | None) -> Record:
+            if before is None:
+                return self._described(given)
+            merged = self._message.FromString(before)
+            named.merge(merged, given)
+            return self._described(merged)
+
+        await self._shelf.put(self._noun, keys.of(given), changed, asked(given))
+
     async def delete(self, given: Shown) -> None:
         await self._shelf.delete(self._noun, keys.of(given), asked(given))
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from api.door import Service
 from api.edge import convert
 from api.edge.apps import AppApi
+from api.edge.cloudlet_infos import CloudletInfoApi
 from api.edge.cloudlets import CloudletApi
 from api.edge.developers import DeveloperApi
 from api.edge.drafting import Drafting
@@ -50,6 +51,9 @@ def services(database: Database, documents: Documents, terms: Terms) -> list[Ser
     templates = Records(shelf, Noun.CLUSTER, cluster_pb2.Cluster, convert.template)
     described = Records(shelf, Noun.APP, app_pb2.App, convert.kept_app, lax=lax)
     places = Records(shelf, Noun.CLOUDLET, cloudlet_pb2.Cloudlet, convert.cloudlet_record, lax=lax)
+    infos = Records(
+        shelf, Noun.CLOUDLET_INFO, cloudlet_pb2.CloudletInfo, convert.cloudlet_info, lax=lax
+    )
     used = Records(shelf, Noun.CLOUDLET_REFS, refs_pb2.CloudletRefs, convert.cloudlet_refs)
     held = Records(shelf, Noun.CLUSTER_REFS, refs_pb2.ClusterRefs, convert.cluster_refs)
     served = (
@@ -59,6 +63,7 @@ def services(database: Database, documents: Documents, terms: Terms) -> list[Ser
         (cluster_pb2, ClusterApi(templates)),
         (app_pb2, AppApi(described, apps, Drafting(documents, terms.image_host))),
         (cloudlet_pb2, CloudletApi(places)),
+        (cloudlet_pb2, CloudletInfoApi(infos)),
         (refs_pb2, CloudletRefsApi(used)),
         (refs_pb2, ClusterRefsApi(held)),
     )

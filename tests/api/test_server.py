@@ -18,12 +18,21 @@ from domain.errors import Unavailable
 from settings import Settings
 from tests.api.caller import NOBODY, Caller
 
+EDGE = (
+    "Developer",
+    "Operator",
+    "Flavor",
+    "Cluster",
+    "App",
+    "Cloudlet",
+    "CloudletInfo",
+    "CloudletRefs",
+    "ClusterRefs",
+)
 OWN = {
-    "cnct.kaas.api.Cluster",
-    "windlass.v1.Clusters",
-    "windlass.v1.Operations",
-    "windlass.v1.Health",
-    "google.longrunning.Operations",
+    *("cnct.kaas.api.Cluster", "google.longrunning.Operations"),
+    *(f"windlass.v1.{noun}" for noun in ("Clusters", "Operations", "Health")),
+    *(f"edgeproto.{noun}Api" for noun in EDGE),
 }
 COMMON = {
     "grpc.health.v1.Health",
@@ -113,7 +122,7 @@ async def test_going_down_is_said_to_who_watches_health_before_it_is_done(
 
 async def test_a_contract_that_is_not_served_is_not_there(caller: Caller) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await caller.raw("edgeproto.FlavorApi/CreateFlavor", b"")
+        await caller.raw("edgeproto.ExecApi/RunCommand", b"")
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 

@@ -28,6 +28,8 @@ def filled(described: Any, chance: random.Random, depth: int = 3) -> Message:
         if chance.random() < 0.3:
             continue
         values = [_value(field, chance, depth) for _ in range(chance.choice((1, 2, 5)))]
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            continue
         if field.is_repeated:
             getattr(message, field.name).extend(value for value in values if value is not None)
         elif field.message_type is not None:
@@ -45,8 +47,12 @@ def _value(field: Any, chance: random.Random, depth: int) -> Any:
         return chance.choice(STRANGE) if field.type == field.TYPE_STRING else b"\xff"
     if field.cpp_type == field.CPPTYPE_BOOL:
         return chance.random() < 0.5
-    wide = field.cpp_type == field.CPPTYPE_INT64
-    return chance.choice(NUMBERS + LARGE if wide else NUMBERS)
+    if field.cpp_type in (field.CPPTYPE_DOUBLE, field.CPPTYPE_FLOAT):
+        return chance.choice((*NUMBERS, float("nan"), float("-inf"), 1e308))
+    wide = field.cpp_type in (field.CPPTYPE_INT64, field.CPPTYPE_UINT64)
+    number = chance.choice(NUMBERS + LARGE if wide else NUMBERS)
+    unsigned = field.cpp_type in (field.CPPTYPE_UINT64, field.CPPTYPE_UINT32)
+    return abs(number) if unsigned else number
 
 
 def mutated(raw: bytes, chance: random.Random) -> bytes:

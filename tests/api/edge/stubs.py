@@ -1,6 +1,6 @@
 """Every service of the contract that is served, as a client of it has them, and what it asks."""
 
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import grpc.aio
@@ -14,7 +14,7 @@ from protos.gen.edge import (
     operator_pb2,
 )
 from protos.gen.edge.app_pb2_grpc import AppApiStub
-from protos.gen.edge.cloudlet_pb2_grpc import CloudletApiStub
+from protos.gen.edge.cloudlet_pb2_grpc import CloudletApiStub, CloudletInfoApiStub
 from protos.gen.edge.cluster_pb2_grpc import ClusterApiStub
 from protos.gen.edge.common_pb2 import IP_SUPPORT_DYNAMIC
 from protos.gen.edge.developer_pb2_grpc import DeveloperApiStub
@@ -35,15 +35,23 @@ class Edge:
             stub(channel)
             for stub in (
                 *(DeveloperApiStub, OperatorApiStub, FlavorApiStub, ClusterApiStub, AppApiStub),
-                *(CloudletApiStub, CloudletRefsApiStub, ClusterRefsApiStub),
+                *(CloudletApiStub, CloudletInfoApiStub, CloudletRefsApiStub, ClusterRefsApiStub),
             )
         ]
 
     async def __call__(self, method: str, request: Any, **how: Any) -> list[Any]:
         """The messages of the answer. Of a single answer that is the one."""
-        [call] = [getattr(stub, method) for stub in self._stubs if hasattr(stub, method)]
-        answer = call(request, timeout=SECONDS, **how)
+        answer = self._called(method, request, **how)
         return [each async for each in answer] if _streams(answer) else [await answer]
+
+    def stream(self, method: str, request: Any) -> AsyncIterator[Any]:
+        """The messages of a long stream, one by one."""
+        answer: AsyncIterator[Any] = aiter(self._called(method, request, timeout=100))
+        return answer
+
+    def _called(self, method: str, request: Any, **how: Any) -> Any:
+        [call] = [getattr(stub, method) for stub in self._stubs if hasattr(stub, method)]
+        return call(request, **{"timeout": SECONDS, **how})
 
     async def refused(self, method: str, request: Any, **how: Any) -> Refusal:
         return await refused(self(method, request, **how))

@@ -1,0 +1,27 @@
+"""What resource managers say of their cloudlets, or what a test has put in its place."""
+
+from collections.abc import AsyncIterator
+
+from api.asking import Context
+from api.edge.records import Records
+from protos.gen.edge.cloudlet_pb2 import CloudletInfo
+from protos.gen.edge.cloudlet_pb2_grpc import CloudletInfoApiServicer
+from protos.gen.edge.result_pb2 import Result
+
+
+class CloudletInfoApi(CloudletInfoApiServicer):
+    def __init__(self, infos: Records[CloudletInfo]) -> None:
+        self._infos = infos
+
+    def ShowCloudletInfo(
+        self, request: CloudletInfo, context: Context
+    ) -> AsyncIterator[CloudletInfo]:
+        return self._infos.show(request)
+
+    async def InjectCloudletInfo(self, request: CloudletInfo, context: Context) -> Result:
+        await self._infos.put(request)
+        return Result()
+
+    async def EvictCloudletInfo(self, request: CloudletInfo, context: Context) -> Result:
+        await self._infos.delete(request)
+        return Result()
