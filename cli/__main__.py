@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from cli import cluster, config, health, operation, pool, upgrade
+from cli import cluster, config, edge, health, operation, pool, records, upgrade
 from cli.calling import Call, Terms, command, complain, everywhere, show_help
 from cli.complaints import Code, Complaint
 from cli.printing import Page
@@ -73,6 +73,8 @@ async def version(call: Call) -> None:
     await versions.show(call)
 
 
+for noun in edge.NOUNS:
+    app.add_typer(records.commands(noun), name=noun.word)
 app.add_typer(config.app, name="config")
 
 

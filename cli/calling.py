@@ -29,6 +29,8 @@ READ_SECONDS = 15.0
 CHANGE_SECONDS = 30.0
 """How long a call may take. What it starts may take longer: that is an operation."""
 
+EDGE = ("Developer", "Operator", "Flavor", "Cluster", "App", "Cloudlet")
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -127,16 +129,20 @@ class Call:
     ) -> tuple[Reply, str]:
         """Ask for a change, always under a key, so that gRPC may repeat it and it happens once.
         Wishes are metadata of ours. Also returns the id of the operation it started."""
+        metadata = (("x-request-id", self.keyed(request_id)), *wishes)
+        call = method(request, timeout=CHANGE_SECONDS, metadata=metadata)
+        reply = await call
+        trailers = {key: str(value) for key, value in await call.trailing_metadata()}
+        return reply, trailers.get("windlass-operation", "").removeprefix("operations/")
+
+    def keyed(self, request_id: str) -> str:
+        """The key to ask for a change under: the user's own, or one that is drawn now."""
         if not request_id:
             import uuid
 
             request_id = str(uuid.uuid4())
         self.request_id = request_id
-        metadata = (("x-request-id", request_id), *wishes)
-        call = method(request, timeout=CHANGE_SECONDS, metadata=metadata)
-        reply = await call
-        trailers = {key: str(value) for key, value in await call.trailing_metadata()}
-        return reply, trailers.get("windlass-operation", "").removeprefix("operations/")
+        return request_id
 
     async def __aenter__(self) -> Self:
         return self
@@ -162,6 +168,7 @@ def opened(address: str) -> "grpc.aio.Channel":
         {"name": [{"service": "cnct.kaas.api.Cluster"}], "retryPolicy": retry},
         {"name": [{"service": "google.longrunning.Operations"}], "retryPolicy": retry},
         {"name": [{"service": "windlass.v1.Health"}], "retryPolicy": retry},
+        {"name": [{"service": f"edgeproto.{noun}Api"} for noun in EDGE], "retryPolicy": retry},
         *(
             {"name": [{"service": "windlass.v1.Operations", "method": name}], "retryPolicy": retry}
             for name in ("List", "Get", "Plan")  # a watch that breaks is taken up where it broke

@@ -40,6 +40,9 @@ print(code, *sorted({name.partition(".")[0] for name in sys.modules}), file=sys.
 """
 
 
+EDGE = ("developer", "operator", "flavor", "cluster-template", "app", "cloudlet")
+
+
 def leaves(
     group: TyperGroup, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], TyperCommand]]:
@@ -77,6 +80,8 @@ def test_every_command_there_should_be_is_there() -> None:
         *("op list", "op get", "op watch", "op cancel"),
         *("op pause", "op resume", "op approve"),
         *("config show", "config catalogue", "doctor", "version", "up"),
+        *(f"{noun} {verb}" for noun in EDGE for verb in ("create", "delete", "show")),
+        *("developer update", "app update", "cloudlet update"),
     }
 
 

@@ -1,0 +1,170 @@
+"""The commands that all records of the edge contract share, made from a table of what each has."""
+
+import inspect
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from cli import messages
+from cli.calling import CHANGE_SECONDS, READ_SECONDS, Call, command, group
+from cli.complaints import Code, Complaint
+from cli.options import RequestId
+from cli.printing import Column, Document
+
+Work: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One part of a record that can be typed."""
+
+    name: str
+    """As it is typed, without hyphens in front."""
+    path: str
+    help: str
+    wide: bool = True
+    """Whether tables show it with `-o wide` only."""
+
+
+@dataclass(frozen=True)
+class Noun:
+    """A kind of record, and what may be said of one."""
+
+    word: str
+    message: str
+    module: str
+    key: tuple[str, ...]
+    """The parts of its key, which are typed with slashes between."""
+    metavar: str
+    about: str
+    flags: tuple[Flag, ...] = ()
+    updates: bool = True
+
+
+def commands(noun: Noun) -> typer.Typer:
+    """`create`, `update` if there is such a thing, `delete` and `show`."""
+    app = group(noun.about)
+    own = [_option(flag) for flag in noun.flags]
+    request_id = _parameter("request_id", RequestId, "")
+    named = _parameter("name", _argument(noun), inspect.Parameter.empty)
+    like = _parameter("name", _argument(noun, "Only this; a part may be empty."), "")
+    verbs: dict[str, tuple[Work, list[inspect.Parameter], str]] = {
+        "create": (_change(noun, "Create"), [named, *own, request_id], "Create one."),
+        "update": (
+            _update(noun),
+            [named, *own, request_id],
+            "Change what is said and nothing else.\n\nAn empty text clears.",
+        ),
+        "delete": (_change(noun, "Delete"), [named, request_id], "Delete one that is not in use."),
+        "show": (_show(noun), [like, *own], "Show all, or those that are as is said."),
+    }
+    for verb, (work, parameters, about) in verbs.items():
+        if verb != "update" or noun.updates:
+            work.__doc__ = about
+            work.__name__ = verb
+            call = inspect.Parameter("call", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+            work.__signature__ = inspect.Signature([call, *parameters])  # type: ignore[attr-defined]
+            app.command(verb)(command(work))
+    return app
+
+
+def _change(noun: Noun, verb: str) -> Work:
+    async def change(call: Call, name: str, request_id: str = "", **said: str | None) -> None:
+        await _asked(call, noun, verb, _message(noun, name, said), request_id)
+        call.page.say(f"{noun.word} {name}: {verb.lower()}d")
+
+    return change
+
+
+def _update(noun: Noun) -> Work:
+    async def update(call: Call, name: str, request_id: str = "", **said: str | None) -> None:
+        request = _message(noun, name, said)
+        paths = [flag.path for flag in noun.flags if said.get(_variable(flag)) is not None]
+        if not paths:
+            raise Complaint("nothing is said to change", Code.USAGE, do="add what shall be other")
+        request.fields.extend(messages.number(request.DESCRIPTOR, path) for path in paths)
+        await _asked(call, noun, "Update", request, request_id)
+        call.page.say(f"{noun.word} {name}: updated")
+
+    return update
+
+
+def _show(noun: Noun) -> Work:
+    async def show(call: Call, name: str = "", **said: str | None) -> None:
+        method = getattr(_stub(call, noun), f"Show{noun.message}")
+        stream = method(_message(noun, name, said), timeout=READ_SECONDS)
+        found = [messages.plain(each) async for each in stream]
+        columns = [Column(noun.metavar, lambda it: _name(noun, it))]
+        columns += [_column(flag) for flag in noun.flags]
+        call.page.many(
+            *(found, columns, lambda it: f"{noun.word}/{_name(noun, it)}"),
+            none=f"there is no {noun.word} like that; windlass {noun.word} create makes one",
+        )
+
+    return show
+
+
+async def _asked(call: Call, noun: Noun, verb: str, request: Any, request_id: str) -> None:
+    """Ask for a change, always under a key. What a stream tells is said on the way."""
+    import grpc.aio
+
+    method = getattr(_stub(call, noun), f"{verb}{noun.message}")
+    if isinstance(method, grpc.aio.UnaryUnaryMultiCallable):
+        await call.change(method, request, request_id)
+        return
+    metadata = (("x-request-id", call.keyed(request_id)),)
+    async for result in method(request, timeout=CHANGE_SECONDS, metadata=metadata):
+        call.page.say(result.message)
+
+
+def _stub(call: Call, noun: Noun) -> Any:
+    from importlib import import_module
+
+    module = import_module(f"protos.gen.edge.{noun.module}_pb2_grpc")
+    return getattr(module, f"{noun.message}ApiStub")(call.channel)
+
+
+def _message(noun: Noun, name: str, said: dict[str, str | None]) -> Any:
+    """The record as it was typed."""
+    from importlib import import_module
+
+    request = getattr(import_module(f"protos.gen.edge.{noun.module}_pb2"), noun.message)()
+    parts = name.split("/") if name else [""] * len(noun.key)
+    if len(parts) != len(noun.key):
+        raise Complaint(f"{name!r} names no {noun.word}", Code.USAGE, do=f"write it {noun.metavar}")
+    for path, text in zip(noun.key, parts, strict=True):
+        messages.put(request, path, text)
+    for flag in noun.flags:
+        text = said.get(_variable(flag))
+        if text is not None:
+            messages.put(request, flag.path, text)
+    return request
+
+
+def _name(noun: Noun, document: Document) -> str:
+    return "/".join(messages.at(document, path) for path in noun.key)
+
+
+def _column(flag: Flag) -> Column:
+    title = flag.name.upper().replace("-", " ")
+    return Column(title, lambda it: messages.at(it, flag.path), wide=flag.wide)
+
+
+def _variable(flag: Flag) -> str:
+    return flag.name.replace("-", "_")
+
+
+def _argument(noun: Noun, about: str = "") -> Any:
+    return Annotated[str, typer.Argument(metavar=noun.metavar, help=about or "Its name.")]
+
+
+def _option(flag: Flag) -> inspect.Parameter:
+    option = typer.Option(f"--{flag.name}", metavar="TEXT", help=flag.help)
+    return _parameter(_variable(flag), Annotated[str | None, option], None)
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, annotation=annotation, default=default)
