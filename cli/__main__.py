@@ -42,10 +42,10 @@ async def up(
         bool, typer.Option("--cluster/--no-cluster", help="Also create the cluster hello.")
     ] = True,
 ) -> int:
-    """Start a whole site on this machine, and its first cluster.
+    """Start a whole site here, and its first cluster.
 
-    That is a server with its workers, and machines that are simulated. Ctrl-C stops it; started
-    again in the same folder, it finds everything as it was."""
+    That is a server with its workers, and machines that are simulated, all on this machine. Ctrl-C
+    stops it; started again in the same folder, it finds everything as it was."""
     from cli.up import run as raise_site
 
     return await raise_site(call, cluster=cluster)

@@ -137,9 +137,9 @@ def _message(noun: Noun, name: str, said: dict[str, str | None]) -> Any:
     for path, text in zip(noun.key, parts, strict=True):
         messages.put(request, path, text)
     for flag in noun.flags:
-        text = said.get(_variable(flag))
-        if text is not None:
-            messages.put(request, flag.path, text)
+        typed = said.get(_variable(flag))
+        if typed is not None:
+            messages.put(request, flag.path, typed)
     return request
 
 

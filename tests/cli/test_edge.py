@@ -69,12 +69,12 @@ async def test_a_site_is_described_shown_and_cleared_away(windlass: Windlass) ->
     outcome = await windlass("operator", "delete", "tele")
     assert outcome.code == 5
     assert "Operator in use by Cloudlet" in outcome.err
-    for typed in (
+    for noun, name in (
         *(("app", APP), ("cloudlet", "tele/west"), ("operator", "tele")),
         *(("cluster-template", "blue"), ("flavor", "small"), ("developer", "acme")),
     ):
-        outcome = await windlass(typed[0], "delete", typed[1])
-        assert (outcome.code, outcome.out) == (0, f"{typed[0]} {typed[1]}: deleted\n")
+        outcome = await windlass(noun, "delete", name)
+        assert (outcome.code, outcome.out) == (0, f"{noun} {name}: deleted\n")
 
 
 async def test_an_empty_text_clears_and_silence_does_not(windlass: Windlass) -> None:

@@ -94,7 +94,7 @@ def pool() -> DescriptorPool:
             added = file.enum_type.add(name=enum["name"].rpartition(".")[2])
             for name, number in enum["values"].items():
                 added.value.add(name=name, number=number)
-        outer = {}
+        outer: dict[str, DescriptorProto] = {}
         for message in table["messages"]:
             *above, name = message["name"].removeprefix(f"{package}.").split(".")
             home = outer[above[0]].nested_type if above else file.message_type
