@@ -157,6 +157,8 @@ async def find(session: AsyncSession, noun: Noun, key: str) -> Held | None:
 async def hold_named(session: AsyncSession, links: Iterable[Link]) -> frozenset[tuple[str, str]]:
     """Keep what is named from being deleted meanwhile, and tell what of it there is."""
     named = sorted({(str(link.to), link.key) for link in links})
+    if not named:
+        return frozenset()
     rows = await session.execute(
         select(RecordRow.noun, RecordRow.key)
         .where(tuple_(RecordRow.noun, RecordRow.key).in_(named))
