@@ -9,7 +9,7 @@ from temporalio import activity
 
 from activities.waiting import until, until_true
 from domain.errors import Failed, Overdue, Unavailable
-from domain.ports import Clearing, ClusterApi, Draining, Kubelet, Node, Returning
+from domain.ports import ClusterApi, Draining, Kubelet, Node, Returning
 
 ROUND_SECONDS = 30.0
 """After so long a drain says what it waits for and is tried again."""
@@ -139,13 +139,13 @@ class Kubernetes:
             raise Overdue(error.message, subject=draining.named, reason="DRAIN_OVERDUE") from error
 
     @activity.defn(name="kubernetes.clear")
-    async def clear(self, clearing: Clearing) -> None:
-        """Safe to repeat. Close the node and ask its pods to leave, for a while: an undo by
-        courtesy, since the node goes in any case."""
-        await self._api.cordon(clearing.node)
+    async def clear(self, draining: Draining) -> None:
+        """Safe to repeat. Close the node and ask its pods to leave, for so long from each attempt
+        on: an undo by courtesy, since the node goes in any case."""
+        await self._api.cordon(draining.node)
         began = monotonic()
-        while await self._api.evict(clearing.node):
-            if monotonic() - began > clearing.seconds:
+        while await self._api.evict(draining.node):
+            if monotonic() - began > draining.seconds:
                 return
             await asyncio.sleep(ASK_AGAIN_SECONDS)
 

@@ -111,17 +111,6 @@ class Returning(Frozen):
         return self.node.named
 
 
-class Clearing(Frozen):
-    """A node that is about to go, and how long its pods are waited for: a while from whenever."""
-
-    node: Node
-    seconds: float
-
-    @property
-    def named(self) -> str:
-        return self.node.named
-
-
 class Spoilt(Frozen):
     """A machine that let its slot down, and how."""
 

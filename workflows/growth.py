@@ -20,7 +20,7 @@ from domain.cluster import ClusterPlan
 from domain.errors import Failure
 from domain.machine import Machine, Role, Slot
 from domain.operation import OperationId
-from domain.ports import Clearing, Endpoint, Joining, Node
+from domain.ports import Draining, Endpoint, Joining, Node
 from domain.quarantine import MachineFailure, is_to_blame
 from workflows.books import book
 from workflows.limits import within
@@ -164,8 +164,8 @@ class Growth:
         if machine.slot.role is Role.CONTROL_PLANE:
             leaving = Joining(machine=machine, through=self.working[0], endpoint=plan.endpoint)
             self._unwind.add(Kubeadm.leave, leaving, COURTESY, turn=turn)
-        clearing = Clearing(node=node, seconds=CLEARING_SECONDS)
-        self._unwind.add(Kubernetes.clear, clearing, COURTESY, turn=turn)
+        draining = Draining(node=node, seconds=CLEARING_SECONDS)
+        self._unwind.add(Kubernetes.clear, draining, COURTESY, turn=turn)
         return 4 if machine.slot.role is Role.CONTROL_PLANE else 3
 
     async def _give_back(self, plan: ClusterPlan, machine: Machine, turn: int) -> None:
