@@ -6,7 +6,6 @@ names), then the environment (WINDLASS_GRPC_ADDRESS, WINDLASS_SITE__PORT), then 
 import os
 import sys
 import tomllib
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +13,6 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
-    EnvSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
@@ -354,60 +352,3 @@ def start_log(settings: Settings) -> None:
         structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=said)
     )
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
-
-
-class Origin(BaseModel):
-    """One setting, its value and who said so."""
-
-    name: str
-    value: str
-    origin: Literal["default", "file", "environment", "state"]
-    """`state`: nobody set it, and it lies below a `state` that somebody set."""
-    variable: str
-    """The environment variable that would set it."""
-    description: str
-
-
-def origins(settings: Settings) -> list[Origin]:
-    """Every setting with its value and its source. Secrets are not shown."""
-    env: dict[str, Any] = EnvSettingsSource(Settings)()
-    file: dict[str, Any] = TomlConfigSettingsSource(Settings)()
-    found = []
-    for path, value, description in _leaves(settings):
-        origin: Literal["default", "file", "environment", "state"] = "default"
-        name = ".".join(path)
-        if _holds(env, path):
-            origin = "environment"
-        elif _holds(file, path):
-            origin = "file"
-        elif name in BELOW_STATE and ("state" in env or "state" in file):
-            origin = "state"
-        found.append(
-            Origin(
-                name=name,
-                value=str(value),
-                origin=origin,
-                variable=PREFIX + "__".join(path).upper(),
-                description=description,
-            )
-        )
-    return found
-
-
-def _leaves(
-    part: BaseModel, above: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], Any, str]]:
-    for name, field in type(part).model_fields.items():
-        value = getattr(part, name)
-        if isinstance(value, Part):
-            yield from _leaves(value, (*above, name))
-        else:
-            yield (*above, name), value, field.description or ""
-
-
-def _holds(given: dict[str, Any], path: tuple[str, ...]) -> bool:
-    for name in path:
-        if not isinstance(given, dict) or name not in given:
-            return False
-        given = given[name]
-    return True

@@ -76,7 +76,7 @@ def releases() -> list[Document]:
 
 def listed() -> list[Document]:
     """Every setting with its value and its origin."""
-    from settings import origins
+    from cli.origins import origins
 
     return [
         {

@@ -11,7 +11,8 @@ from typing import Any
 import typer
 
 from cli.__main__ import app
-from settings import Origin, Settings, origins
+from cli.origins import Origin, origins
+from settings import Settings
 
 ROOT = Path(__file__).parent.parent
 COMMANDS = ROOT / "docs" / "cli.md"

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from cli.origins import origins
 from domain.errors import Invalid
 from domain.releases import CATALOGUE
-from settings import BELOW_STATE, Settings, catalogue, origins
+from settings import BELOW_STATE, Settings, catalogue
 from tests.architecture.tree import ROOT
 
 

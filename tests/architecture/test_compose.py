@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from settings import Settings, origins
+from cli.origins import origins
+from settings import Settings
 from tests.architecture.tree import ROOT, programs, rooms
 
 COMPOSE = ROOT / "docker-compose.yml"

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from cli.origins import origins
 from domain import devserver
-from settings import Settings, origins
+from settings import Settings
 from tests import docs
 from tests.architecture.tree import ROOT, files, project
 
