@@ -129,7 +129,9 @@ async def settle(session: AsyncSession, cluster: ClusterRow, plan: ClusterPlan) 
     that hold nothing any more, let slots learn which release their nodes run now, and say how the
     cluster stands. However the change ended, RUNNING means that every pool has as many Ready nodes
     as are wanted of it, of the version that is wanted, and ERROR that no control plane is Ready; an
-    upgrade is finished once no node of the old version is left."""
+    upgrade is finished once no node of the old version is left. One that stopped leaves the cluster
+    DEGRADED at worst, so that it can be gone on with: whether its API answers, the next look says.
+    """
     change = plan.change
     retiring = {each.named for each in change.retiring} if change else set()
     dropping = set(change.dropping) if change else set()
@@ -150,7 +152,7 @@ async def settle(session: AsyncSession, cluster: ClusterRow, plan: ClusterPlan) 
     wanted = {**held, **{pool.name: pool.wanted for pool in pools if pool.name not in gone}}
     lacking = list(_lacking(states, wanted, cluster.pending or cluster.version))
     leading = [row for row in left if row.pool == CONTROL_PLANE]
-    if not any(row.phase in ANSWERING for row in leading):
+    if plan.upgrade is None and not any(row.phase in ANSWERING for row in leading):
         return Standing(Phase.ERROR, "; ".join(lacking))  # nobody can work with it
     return Standing(Phase.DEGRADED if lacking else Phase.RUNNING, "; ".join(lacking))
 

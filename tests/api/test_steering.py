@@ -65,6 +65,9 @@ async def test_what_waits_for_nothing_is_not_approved(caller: Caller, hands: Han
     assert (await refused(ask(caller, "Approve", strange))).fields == ["gate"]
 
 
+EMPTIED = {"w": pb.RETURNED, "control-plane": pb.KEPT}
+"""Control planes take everybody's pods once there are no workers: they are told."""
+
 PLANS: dict[str, tuple[Any, str, dict[str, int]]] = {
     "create": (
         wanted("other", worker_node_pools=[pool("w", count=2)]),
@@ -73,8 +76,8 @@ PLANS: dict[str, tuple[Any, str, dict[str, int]]] = {
     ),
     "add": (add(pool("x", count=2)), "add-node-pool", {"x": pb.TAKEN}),
     "scale up": (scale(size("w", 3)), "scale-node-pool", {"w": pb.TAKEN}),
-    "scale down": (scale(size("w", 0)), "scale-node-pool", {"w": pb.RETURNED}),
-    "drop": (drop("w"), "delete-node-pool", {"w": pb.RETURNED}),
+    "scale down": (scale(size("w", 0)), "scale-node-pool", EMPTIED),
+    "drop": (drop("w"), "delete-node-pool", EMPTIED),
     "delete": (
         kaas.DeleteClusterMsg(name="hello"),
         "delete-cluster",
@@ -97,7 +100,7 @@ async def test_a_plan_is_what_would_be_done_and_changes_nothing(
     assert {each.pool: each.fate for each in foreseen.machines} == fates
     for each in foreseen.machines:
         assert (each.system_id, each.hostname) == (
-            ("abc", "metal") if each.fate == pb.RETURNED else ("", "")
+            ("abc", "metal") if each.fate != pb.TAKEN else ("", "")
         )
     method = type(request).__name__.removesuffix("Msg")
     await getattr(caller.cluster, method)(request, timeout=20)

@@ -1,5 +1,7 @@
 """Deletes that are forced: the cluster goes, and what MAAS keeps is told and never lost."""
 
+import asyncio
+
 import pytest
 
 from domain.cluster import Phase
@@ -72,12 +74,15 @@ async def test_nothing_outlives_a_delete_that_was_forced(opened: Opening) -> Non
         asked = await place.ask()
         place.trouble.fail = lambda key: Unavailable("away") if key.undo else None
 
+        deleted = asyncio.Event()
+
         async def delete() -> None:
             await place.ask_delete()
+            deleted.set()
 
         place.trouble.at, place.trouble.then = 12, delete
         await place.start(asked)
-        await until(lambda: place.trouble.fired > 0)
+        await deleted.wait()
         [plain, created] = await place.operations.page(size=2)
         await place.start(plain)
         await until(lambda: place.trouble.fired > 3)  # the undo goes round in circles

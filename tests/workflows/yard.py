@@ -223,7 +223,7 @@ class Yard:
 
     async def turns(self, phase: Phase, said: str = "") -> Cluster:
         """Wait until `blue` is in that phase and says so."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(50):
             while True:
                 cluster = await self.clusters.get("blue")
                 if cluster.phase is phase and said in cluster.message:
