@@ -43,7 +43,7 @@ descriptors: .venv ## write build/descriptors.binpb, all contracts as one FileDe
 bench: .venv ## measure, and write build/bench.json
 	@$(BIN)/python -m tests.bench
 
-reliability: .venv ## kill processes at random and count what is left, all night; T=R01 for one drill
+reliability: .venv ## kill processes at random and count what is left, all night; T="kills --runs 1" for one
 	@$(BIN)/python -m tests.reliability $(T)
 
 conformance: .venv ## be held against what others made; T=etcd for one stage
