@@ -65,7 +65,7 @@ async def test_what_waits_for_nothing_is_not_approved(caller: Caller, hands: Han
     assert (await refused(ask(caller, "Approve", strange))).fields == ["gate"]
 
 
-EMPTIED = {"w": pb.RETURNED, "control-plane": pb.KEPT}
+EMPTIED: dict[str, int] = {"w": pb.RETURNED, "control-plane": pb.KEPT}
 """Control planes take everybody's pods once there are no workers: they are told."""
 
 PLANS: dict[str, tuple[Any, str, dict[str, int]]] = {
