@@ -157,8 +157,9 @@ class SimulatedHosts:
         self._shared.ledger.drop("host", system_id)
 
     def inspect(self) -> dict[str, Any]:
-        """What happened, for tests: each host's runs of kubeadm, and everything that should never
-        have been. Ask when nothing is under way, since a join is several steps."""
+        """What happened, for tests: each host's runs of kubeadm, what every node runs, and
+        everything that should never have been. Ask when nothing is under way, since a join is
+        several steps."""
         return {
             "installed": sorted(self._hosts),
             "hosts": {host.id: _shown(host) for host in self._hosts.values()},
@@ -167,6 +168,16 @@ class SimulatedHosts:
                 for cluster in self._shared.clusters.all()
                 for node in self._shared.clusters.nodes(cluster.uid)
                 if node.unschedulable
+            ],
+            "nodes": [
+                {
+                    "endpoint": cluster.endpoint,
+                    "name": node.name,
+                    "kubelet": node.version,
+                    "api": cluster.apis.get(node.address, ""),
+                }
+                for cluster in self._shared.clusters.all()
+                for node in self._shared.clusters.nodes(cluster.uid)
             ],
             "violations": [
                 *(text for host in self._hosts.values() for text in host.state.violations),

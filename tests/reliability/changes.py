@@ -72,9 +72,21 @@ def drop(cluster: str, pools: Pools, draw: random.Random) -> Change | None:
         return await users.drop_pool(cluster, name)
 
     async def again(users: Users) -> Answer:
-        return await users.unless_gone(ask(users))
+        return await users.unless("NOT_FOUND", ask(users))
 
     return Change(f"drop {cluster} {name}", ask, left, again)
+
+
+def upgrade(cluster: str, pools: Pools, version: str) -> Change:
+    """The whole cluster brought to another version. It is not drawn: each version has its turn."""
+
+    async def ask(users: Users) -> Answer:
+        return await users.upgrade(cluster, version)
+
+    async def again(users: Users) -> Answer:
+        return await users.unless("FAILED_PRECONDITION ALREADY_AT_VERSION", ask(users))
+
+    return Change(f"upgrade {cluster} {version}", ask, pools, again)
 
 
 KINDS = (scale, scale, add, drop)

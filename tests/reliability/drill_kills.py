@@ -1,4 +1,4 @@
-"""SIGKILL of any process at any moment, while clusters are created, changed and deleted.
+"""SIGKILL of any process at any moment, while clusters are created, changed, upgraded and deleted.
 
 Users go on as if nothing happened; at the end everything that was accepted has ended, and nothing
 is left of it that should not be."""
@@ -10,12 +10,13 @@ from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any, NamedTuple
 
+from domain.releases import CATALOGUE
 from store.engine import Database
-from tests.reliability.changes import Change, Pools, drawn
+from tests.reliability.changes import Change, Pools, drawn, upgrade
 from tests.reliability.installation import EVERYTHING, Installation, installed
 from tests.reliability.outcome import Outcome, say
 from tests.reliability.users import Ending, Users
-from tests.reliability.verdict import judged, nodes_missing, read, sizes_wrong
+from tests.reliability.verdict import judged, nodes_missing, read, sizes_wrong, versions_wrong
 
 PAUSE_SECONDS = (0.3, 2.2)
 """Between one kill and the next."""
@@ -25,13 +26,17 @@ KILLING_SECONDS = 30.0
 
 OPERATION_SECONDS = 240.0
 
+FIRST, NEXT, BEYOND = CATALOGUE.default, "1.33.0", "1.34.1"
+"""The version of every cluster, the one they are brought to once they stand, and the one some are
+on their way to when they are deleted."""
+
 CHANGES = 2
 """Of every cluster that stays, one after the other."""
 
 MACHINES_EACH = 7
 """What the largest cluster may have: three control planes and its workers."""
 
-KINDS = ("leaked", "doubled", "rerun", "replaced")
+KINDS = ("leaked", "doubled", "rerun", "replaced", "untrue")
 
 
 async def on_sqlite(seed: int) -> Outcome:
@@ -44,7 +49,7 @@ async def on_postgresql(seed: int) -> Outcome:
 
 async def drill(name: str, seed: int, *, clusters: int, postgres: bool) -> Outcome:
     """As many creates and deletes as there are clusters; two in five are deleted while they may
-    still be being created. The others are changed once they run, and deleted then."""
+    still be being created. The others are changed once they run, upgraded, and deleted then."""
     draw = random.Random(seed)  # noqa: S311 - not to be unguessable but to be repeated
     began = monotonic()
     async with installed(
@@ -56,6 +61,7 @@ async def drill(name: str, seed: int, *, clusters: int, postgres: bool) -> Outco
             run = Run(installation, users, draw, clusters)
             await run.creates()
             await run.changes()
+            await run.upgrades()
             await run.deletes()
             return run.outcome(name, seed)
         finally:
@@ -72,22 +78,27 @@ class Wish(NamedTuple):
     hasty: bool
     """Whether the delete comes while the create may still be running, so long after it."""
     changes: list[Change]
-    """All but the last are seen through before the delete; the last may be run over by it."""
+    """One after the other, and at last the upgrade; all of them are seen through."""
     cancel_after: list[float | None]
     """So long after each change somebody changes their mind, and then back again."""
+    last: Change | None
+    """What the delete runs over."""
 
     @classmethod
     def drawn(cls, name: str, draw: random.Random, *, hasty: bool) -> "Wish":
         control_planes = 3 if draw.random() < 0.1 else 1
-        changes = drawn(name, {"w": 1}, CHANGES + 1, draw)
+        *changes, last = drawn(name, {"w": 1}, CHANGES + 1, draw)
+        wanted = changes[-1].wanted
+        changes.append(upgrade(name, wanted, NEXT))
         cancels = [draw.uniform(0, 3) if draw.random() < 0.3 else None for _ in changes]
         after = draw.uniform(0, 8), draw.uniform(0, 12)
-        return cls(name, control_planes, *after, hasty, changes, cancels)
+        run_over = draw.choice((None, last, upgrade(name, wanted, BEYOND)))
+        return cls(name, control_planes, *after, hasty, changes, cancels, run_over)
 
     @property
     def wanted(self) -> Pools:
         """The cluster's pools once its changes are through."""
-        return self.changes[-2].wanted
+        return self.changes[-1].wanted
 
 
 class Run:
@@ -103,6 +114,8 @@ class Run:
         self._wishes = [Wish.drawn(name, draw, hasty=name in hasty) for name in names]
         self._endings: dict[str, Ending] = {}
         self._found: dict[str, list[str]] = {}
+        self._kills_met: list[int] = []
+        """By every upgrade that nobody called off, from when it was asked for to its end."""
 
     async def creates(self) -> None:
         """Create all clusters; change our minds about some of them before they are done."""
@@ -118,8 +131,16 @@ class Run:
         await self._judge("after the changes")
         await self._compare("after the changes", {one.name: one.wanted for one in self._staying})
 
+    async def upgrades(self) -> None:
+        """Bring the clusters to the next version. Nobody asks again for what was only killed."""
+        async with killing(self._installation, self._draw):
+            await asyncio.gather(*map(self._upgrade, self._staying))
+        await self._judge("after the upgrades")
+        wanted = {one.name: one.wanted for one in self._staying}
+        await self._compare("after the upgrades", wanted, NEXT)
+
     async def deletes(self) -> None:
-        """Delete what is left, some of it while it is being changed."""
+        """Delete what is left, some of it while it is being changed or upgraded."""
         async with killing(self._installation, self._draw):
             await asyncio.gather(*map(self._change_and_delete, self._staying))
         await self._judge("after the deletes")
@@ -128,13 +149,17 @@ class Run:
     def _staying(self) -> list[Wish]:
         return [wish for wish in self._wishes if not wish.hasty]
 
-    async def _compare(self, when: str, wanted: Mapping[str, Pools]) -> None:
+    async def _compare(self, when: str, wanted: Mapping[str, Pools], version: str = FIRST) -> None:
         database = Database(self._installation.database, connections=1)
         try:
             rows = await read(database)
         finally:
             await database.close()
-        found = [*nodes_missing(rows, set(wanted)), *sizes_wrong(rows, wanted)]
+        found = [
+            *nodes_missing(rows, set(wanted)),
+            *sizes_wrong(rows, wanted),
+            *versions_wrong(rows, dict.fromkeys(wanted, version)),
+        ]
         self._add("not as ordered", [f"{when}: {text}" for text in found])
 
     async def _create(self, wish: Wish) -> None:
@@ -148,27 +173,35 @@ class Run:
 
     async def _change(self, wish: Wish) -> None:
         await asyncio.sleep(wish.create_after / 2)
-        for change, cancel_after in zip(wish.changes[:-1], wish.cancel_after, strict=False):
-            asked = await change.ask(self._users)
-            good = {"SUCCEEDED"} if cancel_after is None else {"SUCCEEDED", "CANCELLED"}
-            watching = asyncio.create_task(self._watch(asked.operation, change.what, good))
-            if cancel_after is not None:
-                await asyncio.sleep(cancel_after)
-                await self._users.cancel(asked.operation)
-            await watching
-            if cancel_after is not None:
-                asked = await change.again(self._users)
-                if asked.operation:
-                    await self._watch(asked.operation, f"again {change.what}", {"SUCCEEDED"})
+        for change, cancel_after in zip(wish.changes[:-1], wish.cancel_after[:-1], strict=True):
+            await self._see_through(change, cancel_after)
+
+    async def _upgrade(self, wish: Wish) -> None:
+        await asyncio.sleep(wish.create_after / 2)
+        before = self._kills
+        await self._see_through(wish.changes[-1], wish.cancel_after[-1])
+        if wish.cancel_after[-1] is None:
+            self._kills_met.append(self._kills - before)
+
+    async def _see_through(self, change: Change, cancel_after: float | None) -> None:
+        asked = await change.ask(self._users)
+        good = {"SUCCEEDED"} if cancel_after is None else {"SUCCEEDED", "CANCELLED"}
+        watching = asyncio.create_task(self._watch(asked.operation, change.what, good))
+        if cancel_after is not None:
+            await asyncio.sleep(cancel_after)
+            await self._users.cancel(asked.operation)
+        await watching
+        if cancel_after is not None:
+            asked = await change.again(self._users)
+            if asked.operation:
+                await self._watch(asked.operation, f"again {change.what}", {"SUCCEEDED"})
 
     async def _change_and_delete(self, wish: Wish) -> None:
-        run_over = wish.cancel_after[-1] is not None
-        if not run_over:
+        if wish.last is None:
             await self._delete(wish)
             return
-        last = wish.changes[-1]
-        asked = await last.ask(self._users)
-        watching = self._watch(asked.operation, last.what, {"SUCCEEDED", "SUPERSEDED"})
+        asked = await wish.last.ask(self._users)
+        watching = self._watch(asked.operation, wish.last.what, {"SUCCEEDED", "SUPERSEDED"})
         await asyncio.gather(watching, self._delete(wish))
 
     async def _delete(self, wish: Wish) -> None:
@@ -191,6 +224,10 @@ class Run:
         for kind, texts in verdict._asdict().items():
             self._add(kind, [f"{when}: {text}" for text in texts])
 
+    @property
+    def _kills(self) -> int:
+        return sum(program.kills for program in self._installation.programs.values())
+
     def _add(self, kind: str, texts: list[str]) -> None:
         self._found.setdefault(kind, []).extend(texts)
 
@@ -206,6 +243,7 @@ class Run:
             "kills": {one.name: one.kills for one in programs.values()},
             "operations": len(self._endings),
             "longest": {"what": longest, "seconds": self._endings[longest].seconds},
+            "upgrades": {"asked_once": len(self._kills_met), "kills_met": sorted(self._kills_met)},
             "allocations": chronicle.allocations,
             "kubeadm_runs": len(chronicle.runs),
             "refusals": dict(self._users.refusals),

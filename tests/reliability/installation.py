@@ -28,7 +28,7 @@ PORTS = range(20_000, 32_000)
 
 QUICK = {
     **{"DEPLOY": 0.6, "BOOT": 0.2, "CLOUD_INIT": 0.2, "RELEASE": 0.4},
-    **{"INITIALISE": 0.8, "JOIN": 0.5, "NODE_READY": 0.3},
+    **{"INITIALISE": 0.8, "JOIN": 0.5, "NODE_READY": 0.3, "UPGRADE": 0.6},
 }
 """Seconds. Long enough that kills land in the middle of them."""
 

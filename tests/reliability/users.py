@@ -87,6 +87,10 @@ class Users:
         request = kaas.DeleteNodePoolMsg(clusterName=name, node_pool_names=[pool])
         return await self.insist(self.clusters.DeleteNodePool, request, str(uuid4()))
 
+    async def upgrade(self, name: str, version: str) -> Answer:
+        request = kaas.UpgradeClusterMsg(name=name, version=version)
+        return await self.insist(self.clusters.UpgradeCluster, request, str(uuid4()))
+
     async def cancel(self, operation: str) -> bool:
         """Call an operation off. False: it had ended before."""
         request = longrunning.CancelOperationRequest(name=f"operations/{operation}")
@@ -98,12 +102,13 @@ class Users:
             return False
         return True
 
-    async def unless_gone(self, asking: Awaitable[Answer]) -> Answer:
-        """An answer without an operation if what is asked about is not there any more."""
+    async def unless(self, refused: str, asking: Awaitable[Answer]) -> Answer:
+        """An answer without an operation if that is what it is refused with: its code and, where
+        it has one, our reason."""
         try:
             return await asking
         except grpc.aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.NOT_FOUND:
+            if not refusal(error).startswith(refused):
                 raise
             return Answer(None, "", 1)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import select
@@ -33,6 +33,7 @@ class Verdict(NamedTuple):
     doubled: list[str]
     rerun: list[str]
     replaced: list[str]
+    untrue: list[str]
     orphans: list[str]
 
     @property
@@ -88,6 +89,7 @@ async def _judge(installation: Installation, database: Database, client: Client)
         doubled=list(chronicle.doubled),
         rerun=sorted(chronicle.rerun),
         replaced=rows.replaced,
+        untrue=list(_untrue(rows, site["hosts"]["nodes"])),
         orphans=[*rows.broken, *_unfinished(rows), *await _strays(rows, client)],
     )
 
@@ -118,6 +120,24 @@ def _leaks(rows: Rows, site: dict[str, Any]) -> Iterator[str]:
     for name in site["dns"]:
         if name["fqdn"] not in endpoints:
             yield f"the name {name['fqdn']} is left"
+
+
+def _untrue(rows: Rows, nodes: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """Versions that we give a node, of its kubelet or of what kubeadm keeps, and it has not."""
+    seen = {(node["endpoint"], node["name"]): node for node in nodes}
+    for row in rows.slots:
+        cluster = rows.clusters.get(row.cluster)
+        if cluster is None or row.phase != SlotPhase.HEALTHY:
+            continue
+        node = seen.get((cluster.endpoint, row.name))
+        if node is None:
+            yield f"{row.name} is {row.phase}, and there is no such node"
+            continue
+        if node["kubelet"] != row.kubelet:
+            yield f"the kubelet of {row.name} is {node['kubelet']}, and {row.kubelet} to us"
+        made = Slot.model_validate_json(row.slot).release.version
+        if node["api"] not in ("", made):
+            yield f"the API of {row.name} is {node['api']}, and {made} to us"
 
 
 def _agent_name(row: SlotRow) -> str:
@@ -171,4 +191,16 @@ def sizes_wrong(rows: Rows, wanted: Mapping[str, Mapping[str, int]]) -> list[str
                     sizes[slot.pool] = sizes.get(slot.pool, 0) + 1
             if sizes != wanted[row.name]:
                 found.append(f"{row.name} has {sizes} and {dict(wanted[row.name])} is wanted")
+    return found
+
+
+def versions_wrong(rows: Rows, wanted: Mapping[str, str]) -> list[str]:
+    """The clusters that do not run what is wanted of them, on every node."""
+    found = []
+    for row in rows.clusters.values():
+        if version := wanted.get(row.name):
+            kubelets = {slot.kubelet for slot in rows.slots if slot.cluster == row.uid}
+            said = [row.version, *([f"on its way to {row.pending}"] if row.pending else [])]
+            if said != [version] or kubelets != {version}:
+                found.append(f"{row.name} says {said}, runs {kubelets}, and {version} is wanted")
     return found

@@ -101,6 +101,7 @@ async def test_wiping_or_switching_what_is_not_there_changes_nothing() -> None:
             "installed": [],
             "hosts": {},
             "cordoned": [],
+            "nodes": [],
             "violations": [],
         }
         assert site.hosts.inspect() == nothing
