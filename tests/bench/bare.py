@@ -14,11 +14,11 @@ from activities.kubeadm import Kubeadm
 from activities.kubernetes import Kubernetes
 from activities.machines import Machines
 from activities.verbs import name_of, queue_of
-from domain.cluster import ClusterPlan
+from domain.cluster import ClusterPlan, Upgrade
 from domain.machine import Machine, Search, Slot
 from domain.operation import StepKey
 from domain.outline import RETIRED_AT_ONCE
-from domain.ports import Draining, Endpoint, Joining, Node
+from domain.ports import Draining, Endpoint, Joining, Node, Snapshot, Upgrading
 from workflows.steps import Named
 
 Subject = TypeVar("Subject", bound=Named)
@@ -127,6 +127,56 @@ class BareChangePools:
 
         retiring = (retire(each.machine) for each in change.retiring)
         await asyncio.gather(*map(add, change.adding), *retiring)
+
+
+@workflow.defn
+class BareUpgradeCluster:
+    """For one control plane and workers one after the other."""
+
+    def __init__(self) -> None:
+        self._hands = Hands(lent=False)
+
+    @workflow.run
+    async def run(self, plan: ClusterPlan, lent: bool) -> None:
+        hands = self._hands = Hands(lent=lent)
+        upgrade = plan.upgrade
+        assert upgrade is not None
+        [first] = upgrade.control_plane
+        await hands.do(Kubernetes.wait_node, _renewed(plan, upgrade, first))
+        await hands.do(Kubeadm.foresee, _upgrading(plan, upgrade, first))
+        name = f"before-{upgrade.release.version}"
+        await hands.do(Kubeadm.back_up, Snapshot(machine=first, name=name))
+        for machine in upgrade.machines:
+            await self._node(plan, upgrade, machine)
+
+    async def _node(self, plan: ClusterPlan, upgrade: Upgrade, machine: Machine) -> None:
+        hands, node = self._hands, _renewed(plan, upgrade, machine)
+        upgrading = _upgrading(plan, upgrade, machine)
+        await hands.do(Kubeadm.upgrade, upgrading)
+        await hands.do(Kubernetes.cordon, node)
+        await hands.do(Kubernetes.drain, Draining(node=node, seconds=upgrade.drain_seconds))
+        await hands.do(Kubeadm.renew_kubelet, upgrading)
+        if upgrading.lead:
+            await hands.do(Kubernetes.wait_api_version, node)
+        await hands.do(Kubernetes.wait_version, node)
+        await hands.do(Kubernetes.uncordon, node)
+
+
+def _upgrading(plan: ClusterPlan, upgrade: Upgrade, machine: Machine) -> Upgrading:
+    [first] = upgrade.working
+    return Upgrading(
+        machine=machine,
+        release=upgrade.release,
+        through=first,
+        endpoint=plan.endpoint,
+        lead=machine == first,
+    )
+
+
+def _renewed(plan: ClusterPlan, upgrade: Upgrade, machine: Machine) -> Node:
+    """The node as it is to be."""
+    slot = machine.slot.model_copy(update={"release": upgrade.release})
+    return _node(plan, slot, upgrade.working[0])
 
 
 def _node(plan: ClusterPlan, slot: Slot, through: Machine) -> Node:

@@ -27,7 +27,7 @@ from store.backups import SealedBackups
 from store.engine import Database
 from store.sealing import Seal
 from store.secrets import Secrets
-from tests.bench.bare import BareChangePools, BareCreateCluster
+from tests.bench.bare import BareChangePools, BareCreateCluster, BareUpgradeCluster
 from workflows import runner
 
 
@@ -49,7 +49,7 @@ async def serve(queue: str, *, dispatched: bool) -> None:
     worker = Worker(
         client,
         task_queue=queue,
-        workflows=[BareCreateCluster, BareChangePools],
+        workflows=[BareCreateCluster, BareChangePools, BareUpgradeCluster],
         activities=[verb for hand in hands for verb in verbs(hand)],
         workflow_runner=runner(),
         disable_eager_activity_execution=dispatched,

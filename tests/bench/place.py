@@ -21,6 +21,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from cli.parts import last_lines, listening
 from domain import devserver
+from domain.releases import Catalogue
 from settings import Settings
 from store import schema
 
@@ -122,6 +123,14 @@ class Place:
             key_file=Path(self.environment["WINDLASS_KEY_FILE"]),
         )
 
+    def offer(self, catalogue: Catalogue) -> None:
+        """Have these releases on offer, from the next start of a process on."""
+        entries = (f'{{version="{r.version}", series="{r.series}"}}' for r in catalogue.releases)
+        text = f'default = "{catalogue.default}"\nreleases = [{", ".join(entries)}]\n'
+        path = self.state / "catalogue.toml"
+        path.write_text(text)
+        self.environment["WINDLASS_CATALOGUE"] = str(path)
+
     async def start(self, name: str, *command: str, **more: str) -> Part:
         """Start a process, told as all others and a little more."""
         log = self.state / f"{name}.log"
@@ -176,12 +185,19 @@ class Place:
 
 @asynccontextmanager
 async def place(
-    *, machines: int = 0, database: str = "", worker: bool = True
+    *,
+    machines: int = 0,
+    database: str = "",
+    worker: bool = True,
+    catalogue: Catalogue | None = None,
 ) -> AsyncIterator[Place]:
     """Temporal and the API; with `machines` a simulated site that takes no time, and with `worker`
-    somebody who works. The database is a SQLite file unless another is named."""
+    somebody who works. The database is a SQLite file unless another is named, and what is built
+    in is on offer unless there is another catalogue."""
     with TemporaryDirectory(prefix="windlass-bench-") as folder:
         place = Place(Path(folder), _environment(Path(folder), machines, database))
+        if catalogue is not None:
+            place.offer(catalogue)
         await schema.upgrade(place.environment["WINDLASS_DATABASE"])
         try:
             temporal = await place.start("temporal", *_temporal(place))

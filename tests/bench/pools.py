@@ -140,18 +140,19 @@ async def measure(repeats: int) -> list[Figure]:
             ]
     columns = list(zip(*rounds[WARMING:], strict=True))
     beside = zip(CHANGES, columns[: len(CHANGES)], columns[len(CHANGES) :], strict=True)
-    return [each for change, one, other in beside for each in _compared(change, one, other)]
+    return [each for change, one, other in beside for each in compared(change.name, one, other)]
 
 
-def _compared(change: Change, ours: Sequence[Run], bare: Sequence[Run]) -> list[Figure]:
+def compared(name: str, ours: Sequence[Run], bare: Sequence[Run]) -> list[Figure]:
+    """What was done to every worker, by us and by a bare workflow."""
     pairs = zip(seconds(ours), seconds(bare), strict=True)
     return [
-        ratio(f"{change.name} / bare, our hands", seconds(ours), seconds(bare)),
+        ratio(f"{name} / bare, our hands", seconds(ours), seconds(bare)),
         figure(
-            f"{change.name}: a node, beyond the bare one",
+            f"{name}: a node, beyond the bare one",
             "ms",
             *(1000 * (one - other) / WORKERS for one, other in pairs),
         ),
-        *told(change.name, ours),
-        *told(f"{change.name}, bare", bare),
+        *told(name, ours),
+        *told(f"{name}, bare", bare),
     ]
