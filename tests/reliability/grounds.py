@@ -18,7 +18,8 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from domain.cluster import ClusterOrder, Limits, PoolOrder
-from domain.operation import Ask, Operation, OperationId
+from domain.errors import Conflict
+from domain.operation import NUDGE, Ask, Operation, OperationId
 from domain.pools import PoolSize
 from domain.releases import CATALOGUE as RELEASES
 from sim.world import MemoryWorld
@@ -30,6 +31,7 @@ from store.rows import Row
 from store.sealing import Seal
 from store.secrets import Secrets
 from store.steering import Steering
+from store.upgrades import Upgrades
 from tests.reliability.far_world import World
 from tests.reliability.hurry import TASK
 from tests.reliability.program import ROOT
@@ -53,7 +55,7 @@ class Grounds:
         self.world = World(MemoryWorld())
         self.clusters = Clusters(database, Secrets(database, Seal.from_file(self.key_file)))
         self.pools, self.operations = Pools(database), Operations(database)
-        self.steering = Steering(database)
+        self.steering, self.upgrades = Steering(database), Upgrades(database)
         self._folder, self._database_url = folder, database_url
         self._prefix = ""
         self._places = count(1)
@@ -149,6 +151,11 @@ class Grounds:
         ask = Ask(method="drop")
         return await self.begun(await self.pools.request_drop(name, [pool], TERMS, ask))
 
+    async def upgrade(self, name: str, version: str) -> Operation:
+        ask, building = Ask(method="upgrade"), TERMS.building
+        asked = await self.upgrades.request(name, version, RELEASES, building, ask)
+        return await self.begun(asked)
+
     async def delete(self, name: str) -> Operation:
         deleted = await self.clusters.request_delete(name, Ask(method="delete"))
         return await self.begun(deleted.operation)
@@ -158,6 +165,15 @@ class Grounds:
         await self.steering.cancel(operation, "ann")
         with suppress(RPCError):  # it has just ended
             await self.client.get_workflow_handle(f"op-{operation}").cancel()
+
+    async def pause(self, operation: OperationId, seconds: float) -> None:
+        """Hold an operation for a while, unless it is over or being undone: then or by then."""
+        for wish in (self.steering.pause, self.steering.resume):
+            with suppress(Conflict):
+                await wish(operation, "ann")
+            with suppress(RPCError):  # it has just ended
+                await self.client.get_workflow_handle(f"op-{operation}").signal(NUDGE)
+            await asyncio.sleep(seconds)
 
     async def begun(self, operation: Operation) -> Operation:
         """Its workflow started, unless it has been."""

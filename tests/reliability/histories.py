@@ -20,8 +20,9 @@ from hypothesis.stateful import (
 )
 
 from domain.errors import DomainError
-from domain.operation import Operation
-from sim.faults import Fault, How
+from domain.operation import Operation, Stage
+from sim.faults import Fault
+from tests.reliability.draws import faults, names, patience, pauses, pools, regrets, sizes, versions
 from tests.reliability.far_world import World
 from tests.reliability.grounds import Grounds
 from tests.reliability.model import Known, Model, Refusal
@@ -31,42 +32,11 @@ from tests.store.invariants import broken
 HISTORIES = 5
 """For every number."""
 
-STEPS = 12
+STEPS = 10
 SETTLE_SECONDS = 30.0
 LOOK_SECONDS = 0.03
 
 Answer = TypeVar("Answer")
-
-names = st.sampled_from(("apple", "banana"))
-pools = st.sampled_from(("w", "x"))
-sizes = st.integers(0, 3)
-pauses = st.sampled_from((0.0, 0.05, 0.1, 0.2, 0.3, 0.5))
-"""Seconds. A step takes some hundredths, a change some tenths."""
-
-regrets = st.sampled_from(("", "", "cancel", "delete", "kill the worker"))
-"""What is done to a change that has just been asked for, after a pause."""
-
-patience = st.sampled_from((True, True, True, False))
-"""Whether somebody waits until nothing runs on a cluster before they ask for more."""
-
-LATER = (
-    *("maas allocate", "maas deploy", "maas deployed", "maas release", "maas released"),
-    *("names ensure", "names remove", "api uncordon", "api delete_node"),
-)
-"""Calls that are refused, hang, or are done and then denied: all worth another try."""
-
-NEVER = ("hosts initialise", "hosts join", "api cordon")
-"""Calls that may fail for good as well."""
-
-faults = st.one_of(
-    st.builds(
-        Fault,
-        where=st.sampled_from(LATER),
-        how=st.sampled_from((How.REFUSE, How.HANG, How.HALF)),
-        times=st.integers(1, 3),
-    ),
-    st.builds(Fault, where=st.sampled_from(NEVER), how=st.sampled_from((How.FAIL, How.HALF))),
-)
 
 
 class Histories(RuleBasedStateMachine):
@@ -84,9 +54,29 @@ class Histories(RuleBasedStateMachine):
         self.wrong = False
         self._do(self.grounds.freshen())
 
-    @initialize(control_planes=st.sampled_from((1, 1, 3)), workers=sizes)
-    def begin(self, control_planes: int, workers: int) -> None:
+    @initialize(
+        control_planes=st.sampled_from((1, 1, 3)),
+        workers=sizes,
+        mishap=faults,
+        version=st.sampled_from(("", "", "1.32.4", None)),
+        regret=regrets,
+        pause=pauses,
+    )
+    def begin(
+        self,
+        control_planes: int,
+        workers: int,
+        mishap: Fault,
+        version: str | None,
+        regret: str,
+        pause: float,
+    ) -> None:
+        """There is always a cluster, and more often than not an upgrade of it."""
         self.create("apple", control_planes, workers, "", 0.0)
+        if version is not None:
+            self._at_rest("apple")
+            self.go_wrong(mishap)
+            self.upgrade("apple", version, True, regret, pause)
 
     @rule(
         name=names,
@@ -159,6 +149,24 @@ class Histories(RuleBasedStateMachine):
         ):
             self._regret(name, regret, pause)
 
+    @rule(name=names, version=versions, patient=patience, regret=regrets, pause=pauses)
+    def upgrade(self, name: str, version: str, patient: bool, regret: str, pause: float) -> None:
+        version = version or self.model.next_version(name)
+
+        def accepted(operation: Operation | None) -> None:
+            known = self._changed(name, operation)
+            known.pending, known.upgrading = version, True
+
+        if self._ask(
+            f"upgrade {name} {version}",
+            self._at_rest(name) if patient else name,
+            lambda: self.grounds.upgrade(name, version),
+            lambda busy: self.model.upgrading(name, version, self.world.memory, busy=busy),
+            accepted,
+        ):
+            self.figures["upgrades"] += 1
+            self._regret(name, regret, pause)
+
     @rule(name=names)
     def delete(self, name: str) -> None:
         def accepted(operation: Operation | None) -> None:
@@ -185,6 +193,13 @@ class Histories(RuleBasedStateMachine):
                 lambda busy: self.model.cancelling(name, busy=busy),
                 lambda _: None,
             )
+
+    @rule(name=names, pause=pauses)
+    def pause(self, name: str, pause: float) -> None:
+        """Hold whatever was asked for last, and let it go on."""
+        if name in self.model.clusters:
+            self.story.append(f"{name} is paused for {pause} s")
+            self._do(self.grounds.pause(self.model.clusters[name].operation.id, pause))
 
     @rule(pause=pauses)
     def kill_worker(self, pause: float) -> None:
@@ -233,6 +248,8 @@ class Histories(RuleBasedStateMachine):
         elif regret == "delete":
             self.wait(pause)
             self.delete(name)
+        elif regret == "pause":
+            self.pause(name, pause)
         elif regret:
             self.kill_worker(pause)
 
@@ -290,11 +307,23 @@ class Histories(RuleBasedStateMachine):
         if known is None:
             return False
         if known.busy:
-            if (await self.grounds.operations.get(known.operation.id)).ended is None:
+            operation = await self.grounds.operations.get(known.operation.id)
+            if operation.ended is None:
                 return True
             slots = [] if known.deleting else (await self.grounds.clusters.nodes(name)).slots
-            self.model.ended(name, {state.slot.pool for state in slots})
+            self.model.ended(
+                name,
+                {state.slot.pool for state in slots},
+                well=operation.stage is Stage.SUCCEEDED,
+                said=await self._versions(name),
+            )
         return False
+
+    async def _versions(self, name: str) -> tuple[str, str]:
+        """Which version a cluster says it is of, and on its way to."""
+        all_there = await self.grounds.clusters.all()
+        there = {cluster.name: (cluster.version, cluster.pending) for cluster in all_there}
+        return there.get(name, ("", ""))
 
     async def _introduce(self, name: str) -> None:
         """Tell the model under which names a new cluster goes in the world."""

@@ -9,6 +9,8 @@ from domain.cluster import Phase
 from domain.errors import AlreadyExists, Conflict, DomainError, NotFound
 from domain.naming import CONTROL_PLANE
 from domain.operation import Operation
+from domain.releases import CATALOGUE, Version
+from domain.upgrades import reaches
 from sim.world import MemoryWorld
 
 Refusal = type[DomainError] | None
@@ -26,6 +28,11 @@ class Known:
     """The latest that was accepted."""
     uid: str = ""
     endpoint: str = ""
+    version: str = CATALOGUE.default
+    pending: str = ""
+    """The version that an upgrade was accepted for and has not reached."""
+    upgrading: bool = False
+    """Whether that is what its operation is about."""
     dropped: set[str] = field(default_factory=set)
     """Pools that are to go, of which it is not known yet whether they did."""
     deleting: bool = False
@@ -43,10 +50,17 @@ class Model:
     def __init__(self) -> None:
         self.clusters: dict[str, Known] = {}
 
-    def ended(self, name: str, left: Set[str]) -> None:
-        """What ran on a cluster has ended, and these of its pools have places left."""
+    def ended(self, name: str, left: Set[str], *, well: bool, said: tuple[str, str]) -> None:
+        """What ran on a cluster has ended, and these of its pools have places left. An upgrade that
+        went well has reached its version; of any other it has to be `said` whether the cluster is
+        left on its way, since one that had touched no node is forgotten."""
         known = self.clusters[name]
         known.busy = False
+        if known.pending and ((known.upgrading and well) or said[0] == known.pending):
+            known.version, known.pending = known.pending, ""
+        elif known.upgrading:
+            known.pending = said[1] and known.pending
+        known.upgrading = False
         if known.deleting:
             del self.clusters[name]
             return
@@ -69,6 +83,27 @@ class Model:
             return NotFound
         return Conflict if busy or self.phase(name, world) is Phase.ERROR else None
 
+    def upgrading(self, name: str, version: str, world: MemoryWorld, *, busy: bool) -> Refusal:
+        if refused := self.changing(name, world, busy=busy):
+            return refused
+        known = self.clusters[name]
+        if known.pending:
+            return None if version == known.pending else Conflict
+        whole = len(world.members[known.uid]) == known.control_planes
+        one_on = reaches(Version.parse(known.version), Version.parse(version))
+        return None if whole and one_on else Conflict
+
+    def next_version(self, name: str) -> str:
+        """Where an upgrade of a cluster leads that is not finished, or the next minor version."""
+        known = self.clusters.get(name)
+        if known is None:
+            return CATALOGUE.default
+        now = Version.parse(known.version)
+        within = [
+            v for each in CATALOGUE.releases if reaches(now, v := Version.parse(each.version))
+        ]
+        return known.pending or str(max(within, default=now))
+
     def resizing(self, name: str, pool: str) -> Refusal:
         return None if pool in self.clusters[name].pools else NotFound
 
@@ -80,5 +115,7 @@ class Model:
         known = self.clusters[name]
         if not world.members.get(known.uid):
             return Phase.ERROR
+        if known.pending:
+            return Phase.DEGRADED
         there = Counter(node.rpartition("-")[0] for node in world.nodes.get(known.uid, ()))
         return Phase.RUNNING if there == +known.wanted else Phase.DEGRADED

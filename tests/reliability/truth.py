@@ -1,10 +1,10 @@
 """Whether what we say is so, once nothing is under way: rows beside the world."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from domain.cluster import Cluster, ClusterNodes, Phase
-from domain.machine import Role, SlotPhase
+from domain.machine import Role, SlotPhase, SlotState
 from sim.world import MemoryWorld
 from tests.reliability.grounds import Grounds
 from tests.reliability.model import Known, Model
@@ -43,6 +43,9 @@ def _of_cluster(known: Known, truth: Phase, cluster: Cluster, nodes: ClusterNode
         truth = Phase.DEGRADED
     if cluster.phase is not truth:
         yield f"{cluster.name} says {cluster.phase} and is {truth}: {cluster.message}"
+    said, is_so = (cluster.version, cluster.pending), (known.version, known.pending)
+    if said != is_so:
+        yield f"{cluster.name} says it is of version and on its way to {said}, and is {is_so}"
     for state in nodes.slots:
         if state.phase not in (SlotPhase.HEALTHY, SlotPhase.RELEASED, SlotPhase.PLANNED):
             yield f"{state.slot.name} is {state.phase}, and nobody works on it"
@@ -53,6 +56,7 @@ def _of_world(known: Known, truth: Phase, nodes: ClusterNodes, world: MemoryWorl
     listed = world.nodes.get(known.uid, set())
     if {state.slot.name for state in healthy} != listed:
         yield f"the API lists {sorted(listed)}, and {[one.slot.name for one in healthy]} are Ready"
+    yield from _of_versions(known, truth, healthy, world)
     controls = [state for state in healthy if state.slot.role is Role.CONTROL_PLANE]
     members = world.members.get(known.uid, [])
     if sorted(members) != sorted(state.system_id for state in controls):
@@ -60,3 +64,22 @@ def _of_world(known: Known, truth: Phase, nodes: ClusterNodes, world: MemoryWorl
     leads = world.names.get(known.endpoint, ()) if truth is not Phase.ERROR else ()
     if sorted(leads) != sorted(state.address for state in controls):
         yield f"{known.endpoint} leads to {leads}, and not to {[one.address for one in controls]}"
+
+
+def _of_versions(
+    known: Known, truth: Phase, healthy: Sequence[SlotState], world: MemoryWorld
+) -> Iterator[str]:
+    """No node runs what is neither the cluster's version nor the one it is on its way to, and the
+    rows say which of them it runs."""
+    right = {known.version, *([known.pending] if known.pending else [])}
+    runs = {metal.owner: metal for metal in world.machines if metal.node}
+    for state in healthy:
+        metal = runs.get(state.slot.agent_name)
+        if metal and state.kubelet != metal.kubelet:
+            yield f"the kubelet of {metal.node} is {metal.kubelet}, and {state.kubelet} to us"
+        if metal and not {metal.kubelet, metal.kubeadm} <= right:
+            yield f"{metal.node} is of {metal.kubelet}, made by kubeadm of {metal.kubeadm}"
+    if truth is not Phase.ERROR and world.configured.get(known.uid) not in right:
+        yield f"{known.uid} is configured for {world.configured.get(known.uid)}"
+    if world.disturbed:
+        yield f"kubelets were renewed under their pods: {sorted(set(world.disturbed))}"
