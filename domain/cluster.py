@@ -194,6 +194,31 @@ class ClusterPlan(Frozen):
     def slots(self) -> tuple[Slot, ...]:
         return self.control_plane + self.workers
 
+    def afresh(
+        self,
+        slots: Iterable[Slot],
+        *,
+        release: Release | None = None,
+        workers_at_once: int | None = None,
+        change: PoolChange | None = None,
+        upgrade: Upgrade | None = None,
+        repair: Repair | None = None,
+    ) -> "ClusterPlan":
+        """The plan of the next operation: the slots there are now, and nothing of what was asked
+        for before but the release and the numbers, where no others are given."""
+        found = tuple(slots)
+        return self.model_copy(
+            update={
+                "control_plane": tuple(slot for slot in found if slot.role is Role.CONTROL_PLANE),
+                "workers": tuple(slot for slot in found if slot.role is Role.WORKER),
+                "release": release or self.release,
+                "workers_at_once": workers_at_once or self.workers_at_once,
+                "change": change,
+                "upgrade": upgrade,
+                "repair": repair,
+            }
+        )
+
 
 class Cluster(Frozen):
     """What the store knows of a cluster now."""

@@ -20,7 +20,6 @@ from domain.cluster import (
 from domain.errors import AlreadyExists, NotFound
 from domain.frozen import Frozen
 from domain.health import JUDGED
-from domain.machine import Role
 from domain.operation import (
     SETTLED,
     Ask,
@@ -195,7 +194,8 @@ class Clusters(Store):
         if cluster.operation == row.id:
             if row.kind in SETTLED and reached.stage is not None:
                 plan = ClusterPlan.model_validate_json(row.plan)
-                if plan.upgrade and not await _begun(session, row, plan.upgrade):
+                upgrade = plan.upgrade if row.kind == Kind.UPGRADE_CLUSTER else None
+                if upgrade and not await _begun(session, row, upgrade):
                     cluster.pending = ""
                 phase, lacking = await slots.settle(session, cluster, plan)
                 reached = reached.model_copy(update={"phase": phase})
@@ -240,16 +240,8 @@ async def _begun(session: AsyncSession, row: OperationRow, upgrade: Upgrade) -> 
 async def _as_it_stands(session: AsyncSession, latest: OperationRow) -> ClusterPlan:
     """The cluster's plan with every slot there is now, whatever operations made of it."""
     rows = await slots.slots_of(session, latest.cluster)
-    found = [slots.slot_state(row).slot for row in rows]
-    return ClusterPlan.model_validate_json(latest.plan).model_copy(
-        update={
-            "control_plane": tuple(slot for slot in found if slot.role is Role.CONTROL_PLANE),
-            "workers": tuple(slot for slot in found if slot.role is Role.WORKER),
-            "change": None,
-            "upgrade": None,
-            "repair": None,
-        }
-    )
+    plan = ClusterPlan.model_validate_json(latest.plan)
+    return plan.afresh(slots.slot_state(row).slot for row in rows)
 
 
 async def held(session: AsyncSession, tenant: str, name: str) -> tuple[ClusterRow, OperationRow]:

@@ -198,17 +198,11 @@ class _Work:
             dropping=tuple(self.dropping),
             drain_seconds=building.drain_seconds,
         )
-        found = [state.slot for state in staying]
-        return ClusterPlan.model_validate_json(latest.plan).model_copy(
-            update={
-                "control_plane": tuple(s for s in found if s.role is Role.CONTROL_PLANE),
-                "workers": tuple(s for s in found if s.role is Role.WORKER),
-                "workers_at_once": building.workers_at_once,
-                "release": self._release,
-                "change": change,
-                "upgrade": None,
-                "repair": None,
-            }
+        return ClusterPlan.model_validate_json(latest.plan).afresh(
+            (state.slot for state in staying),
+            release=self._release,
+            workers_at_once=building.workers_at_once,
+            change=change,
         )
 
     def _is_last_worker_going(self, staying: Sequence[SlotState]) -> bool:

@@ -8,7 +8,6 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.admission import ADMISSION, Asked, Verdict
 from domain.cluster import ClusterPlan, Phase, advance
 from domain.errors import Conflict, NotFound
-from domain.machine import Role
 from domain.operation import Ask, Kind, Operation, OperationId
 from domain.repairs import (
     Choice,
@@ -140,21 +139,14 @@ class Repairs(Store):
 
     def _plan(self, latest: OperationRow, rows: Sequence[SlotRow], choice: Choice) -> ClusterPlan:
         standing = [slots.slot_state(row) for row in rows]
-        found = [state.slot for state in standing]
         doubted = {each.named for each in choice.mending if each.remedy is Remedy.REVIVE}
         repair = Repair(
             through=tuple(each for each in slots.working(standing) if each.named not in doubted),
             mending=choice.mending,
             ready_seconds=self._prudence.ready_seconds,
         )
-        return ClusterPlan.model_validate_json(latest.plan).model_copy(
-            update={
-                "control_plane": tuple(s for s in found if s.role is Role.CONTROL_PLANE),
-                "workers": tuple(s for s in found if s.role is Role.WORKER),
-                "change": None,
-                "repair": repair,
-            }
-        )
+        plan = ClusterPlan.model_validate_json(latest.plan)
+        return plan.afresh((state.slot for state in standing), repair=repair)
 
 
 def as_patient(row: SlotRow) -> Patient:

@@ -5,7 +5,6 @@ from uuid import uuid4
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.cluster import ClusterPlan, Phase, advance
-from domain.machine import Role
 from domain.operation import Ask, Kind, Operation, OperationId
 from domain.releases import Catalogue
 from domain.upgrades import fit, planned, refusal
@@ -47,16 +46,9 @@ class Upgrades(Store):
             at_once=building.upgrade_at_once,
             drain_seconds=building.drain_seconds,
         )
-        found = [state.slot for state in states]
         latest = await operations.locked(session, row.operation)
-        plan = ClusterPlan.model_validate_json(latest.plan).model_copy(
-            update={
-                "release": release,
-                "control_plane": tuple(s for s in found if s.role is Role.CONTROL_PLANE),
-                "workers": tuple(s for s in found if s.role is Role.WORKER),
-                "change": None,
-                "upgrade": upgrade,
-            }
+        plan = ClusterPlan.model_validate_json(latest.plan).afresh(
+            (state.slot for state in states), release=release, upgrade=upgrade
         )
         plans.refuse_what_is_too_large(plan)
         operation = OperationId(str(uuid4()))

@@ -9,7 +9,9 @@ from domain.operation import Ask, Kind, Operation, OperationId, Reached, Stage
 from domain.outline import RENEWAL, keys, outline
 from domain.pools import PoolSize
 from domain.releases import Catalogue, Release
+from domain.repairs import Prudence
 from domain.upgrades import TOUCHES, offered
+from store.repairs import Repairs
 from store.rows import ClusterRow, OperationRow, SlotRow
 from tests.store.desk import BUILDING, RELEASE, TERMS, Desk, ask
 from tests.store.invariants import broken
@@ -301,6 +303,27 @@ async def test_what_is_filled_once_the_control_plane_is_done_joins_at_the_new_on
         planned.machines[1].slot
     ]
     assert {slot.release.version for slot in plan.workers} == {RELEASE.version, NEXT}
+
+
+async def test_a_repair_leaves_a_half_done_upgrade_to_be_finished(desk: Desk) -> None:
+    names = await half_done(desk)
+    await desk.change(SlotRow, {"phase": SlotPhase.JOINED, "node": ""}, name=names[-1])
+    repair = await Repairs(desk.database, Prudence()).request("hello", [names[-1]], ask())
+    assert repair is not None
+    plan = await desk.operations.plan(repair.id)
+    assert (plan.upgrade, plan.change) == (None, None)
+    [row] = await desk.all(OperationRow, id=repair.id)
+    assert row.headline == ""
+    await desk.operations.begin(repair.id)
+    await desk.did(repair.id, "kubernetes.wait_return", names[-1], kubelet=RELEASE.version)
+    assert await ended(desk, repair.id) is Phase.DEGRADED
+    cluster = await desk.clusters.get("hello")
+    assert (cluster.version, cluster.pending) == (RELEASE.version, NEXT)
+    with pytest.raises(Conflict) as refused:
+        await upgrade(desk, "1.32.4")
+    assert refused.value.reason == "UPGRADE_PENDING"
+    _, planned = await begun(desk)
+    assert (planned.resumed, planned.done) == (True, 2)
 
 
 async def test_taking_the_last_old_node_away_finishes_an_upgrade(desk: Desk) -> None:
