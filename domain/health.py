@@ -28,7 +28,7 @@ NODES: dict[Readiness, SlotPhase] = {
 }
 """What a slot is whose node was seen so."""
 
-WATCHED = frozenset(NODES.values())
+WATCHED = frozenset({*NODES.values(), SlotPhase.DRAINING})
 """The phases of slots that hold a node. The others are between two operations what the last one
 left of them, and no look changes that."""
 
@@ -39,7 +39,7 @@ LACKS: dict[SlotPhase, str] = {
     SlotPhase.DEPLOYED: "is no node yet",
     SlotPhase.JOINED: "is not Ready",
     SlotPhase.LOST: "is lost",
-    SlotPhase.DRAINING: "was to be emptied",
+    SlotPhase.DRAINING: "takes no pods",
     SlotPhase.FAILED: "did not become a node",
     SlotPhase.RELEASING: "is not given back yet",
     SlotPhase.RELEASED: "has no machine",
@@ -169,12 +169,19 @@ def _looked_at(state: SlotState, sight: Sight) -> SlotState:
     """The slot with what was seen of its machine and, if it holds a node, of that."""
     state = _with_machine(state, sight)
     node = sight.node(state.slot.name)
-    if node is None or state.phase not in WATCHED | {SlotPhase.DRAINING}:
+    if node is None or state.phase not in WATCHED:
         return state
-    changes: dict[str, object] = {"node": node, "kubelet": node.kubelet or state.kubelet}
-    if state.phase in WATCHED:
-        changes["phase"] = NODES[node.readiness]
-    return state.model_copy(update=changes)
+    phase = _phase_of(state, node)
+    kubelet = node.kubelet or state.kubelet
+    return state.model_copy(update={"node": node, "kubelet": kubelet, "phase": phase})
+
+
+def _phase_of(state: SlotState, node: NodeSeen) -> SlotPhase:
+    """A node that works and that somebody closes to pods is left so, and told. One that comes back
+    closed may have been closed by an operation that could not open it again: a repair does."""
+    phase = NODES[node.readiness]
+    closed = phase is SlotPhase.HEALTHY and not node.schedulable
+    return SlotPhase.DRAINING if closed and state.phase is not SlotPhase.HEALTHY else phase
 
 
 def _unheard(state: SlotState, sight: Sight, down: bool) -> SlotState:
@@ -212,7 +219,9 @@ def _troubles_of(state: SlotState, version: str) -> Iterable[str]:
     because = f" ({state.node.reason})" if state.node and state.node.reason else ""
     if state.phase is not SlotPhase.HEALTHY:
         yield f"{name} {LACKS[state.phase]}{because if state.phase in WATCHED else ''}"
-    elif state.kubelet and state.kubelet != version:
+    elif state.node is not None and not state.node.schedulable:
+        yield f"{name} takes no pods: somebody closed it"
+    if state.phase is SlotPhase.HEALTHY and state.kubelet not in ("", version):
         yield f"{name} runs {state.kubelet}, not {version}"
     if state.phase in WATCHED:
         yield from _of_machine(state)

@@ -7,7 +7,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from api.errors import wrong
 from api.ops import states
 from domain.health import WATCHED
-from domain.machine import SlotState
+from domain.machine import SlotPhase, SlotState
 from domain.naming import CLUSTER_NAME_LENGTH, is_dns_label
 from protos.gen.ops import clusters_pb2 as pb
 from store.following import ClusterView
@@ -43,7 +43,8 @@ def _node(state: SlotState) -> pb.NodeView:
         phase=state.phase,
         reason=node.reason if node else "",
         since=_stamp(node.since) if node else None,
-        schedulable=node.schedulable if node else state.phase in WATCHED,
+        schedulable=state.phase in WATCHED - {SlotPhase.DRAINING}
+        and (node is None or node.schedulable),
         kubelet=state.kubelet,
         machine_id=state.system_id,
         hostname=state.hostname,

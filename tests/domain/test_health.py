@@ -159,6 +159,7 @@ def test_running_means_that_every_node_wanted_is_ready(cluster: Watched, sight: 
     assert found.phase in (Phase.RUNNING, Phase.DEGRADED)
     if found.phase is Phase.RUNNING:
         assert {each.phase for each in found.slots} == {SlotPhase.HEALTHY}
+        assert all(each.node is None or each.node.schedulable for each in found.slots)
         assert not found.inside or not found.inside.silent
 
 
@@ -234,6 +235,43 @@ def test_a_node_that_is_not_as_wanted_degrades(
     found = judge(watched(), seen(watched(), w_a=node), TOLERANCE)
     assert (found.phase, found.trouble) == (Phase.DEGRADED, said)
     assert found.slots[1].phase is phase
+
+
+CLOSED = NodeSeen(name="w-a", readiness=Readiness.READY, schedulable=False)
+SICK = NodeSeen(name="w-a", readiness=Readiness.NOT_READY, schedulable=False)
+
+
+@pytest.mark.parametrize(
+    ("before", "node", "now", "said"),
+    [
+        (SlotPhase.HEALTHY, CLOSED, SlotPhase.HEALTHY, "w-a takes no pods: somebody closed it"),
+        (SlotPhase.JOINED, CLOSED, SlotPhase.DRAINING, "w-a takes no pods"),
+        (SlotPhase.LOST, CLOSED, SlotPhase.DRAINING, "w-a takes no pods"),
+        (SlotPhase.DRAINING, CLOSED, SlotPhase.DRAINING, "w-a takes no pods"),
+        (SlotPhase.DRAINING, SICK, SlotPhase.JOINED, "w-a is not Ready"),
+        (SlotPhase.DRAINING, None, SlotPhase.LOST, "w-a is lost (there is no such node)"),
+    ],
+)
+def test_a_closed_node_is_told_and_what_an_operation_closed_stays_known(
+    before: SlotPhase, node: NodeSeen | None, now: SlotPhase, said: str
+) -> None:
+    cluster = watched(state("control-plane-a"), state("w-a", before))
+    found = judge(cluster, seen(cluster, w_a=node), TOLERANCE)
+    assert (found.phase, found.trouble) == (Phase.DEGRADED, said)
+    assert found.slots[1].phase is now
+
+
+def test_a_node_that_somebody_opened_again_takes_pods() -> None:
+    cluster = watched(state("control-plane-a"), state("w-a", SlotPhase.DRAINING))
+    found = judge(cluster, seen(cluster), TOLERANCE)
+    assert (found.phase, found.slots[1].phase) == (Phase.RUNNING, SlotPhase.HEALTHY)
+
+
+def test_a_control_plane_that_was_being_emptied_is_lost_with_its_api() -> None:
+    cluster = watched(state("control-plane-a", SlotPhase.DRAINING), phase=Phase.DEGRADED)
+    assert [machine.named for machine in cluster.control_planes] == ["control-plane-a"]
+    found = judge(cluster, silence(inside=members(False, False, False)), TOLERANCE)
+    assert (found.phase, found.slots[0].phase) == (Phase.ERROR, SlotPhase.LOST)
 
 
 @pytest.mark.parametrize(
