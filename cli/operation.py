@@ -129,8 +129,9 @@ async def cancel(
 async def pause(call: Call, operation: OperationId) -> None:
     """Let an operation take no further step.
 
-    Steps under way end. What takes steps back is never paused: it can still be cancelled, and a
-    delete of its cluster takes over."""
+    Steps under way end. A node that is being upgraded or emptied takes no pods as long as the
+    pause lasts. What takes steps back is never paused, nor is a delete: the operation can still
+    be cancelled, and a delete of its cluster takes over."""
     from protos.gen.ops.operations_pb2 import PauseOperationRequest
 
     identity = identified(operation)

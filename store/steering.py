@@ -37,15 +37,7 @@ class Steering(Store):
         """Ask for an operation to be called off. Asking again changes nothing."""
         row = await operations.locked(session, operation)
         _refuse_what_is_over(row, "cancelled")
-        if row.kind == Kind.DELETE_CLUSTER:
-            raise Conflict(
-                f"the delete of {row.subject} cannot be cancelled: "
-                "machines that are being given back are not ours to keep",
-                subject=operation,
-                reason="NOT_CANCELLABLE",
-                do=f"windlass op watch {operation}",
-                facts=_facts(row),
-            )
+        _refuse_a_delete(row, "cancelled", "NOT_CANCELLABLE")
         if not row.cancel_requested:
             _call_off(session, row, who)
         return operations.as_operation(row)
@@ -56,6 +48,7 @@ class Steering(Store):
         nothing: it stays paused by whoever was first."""
         row = await operations.locked(session, operation)
         _refuse_what_is_over(row, "paused")
+        _refuse_a_delete(row, "paused", "NOT_PAUSABLE")
         if not row.paused_by:
             row.paused_by, row.paused = who, now()
             await _wished(session, row, f"paused by {who}; steps under way end")
@@ -162,6 +155,18 @@ def _refuse_what_is_over(row: OperationRow, what: str) -> None:
         reason="OPERATION_ENDED",
         facts=_facts(row),
     )
+
+
+def _refuse_a_delete(row: OperationRow, what: str, reason: str) -> None:
+    if row.kind == Kind.DELETE_CLUSTER:
+        raise Conflict(
+            f"the delete of {row.subject} cannot be {what}: "
+            "machines that are being given back are not ours to keep",
+            subject=row.id,
+            reason=reason,
+            do=f"windlass op watch {row.id}",
+            facts=_facts(row),
+        )
 
 
 def _facts(row: OperationRow) -> dict[str, str]:

@@ -36,6 +36,15 @@ async def test_what_is_paused_begins_no_step_and_ends_those_under_way(desk: Desk
     assert await broken(desk.database) == []
 
 
+async def test_a_delete_cannot_be_paused(desk: Desk) -> None:
+    await desk.running()
+    deleting = (await desk.delete()).operation
+    with pytest.raises(Conflict, match="the delete of cluster/hello cannot be paused") as no:
+        await desk.steering.pause(deleting.id, "bob")
+    assert (no.value.reason, no.value.facts["state"]) == ("NOT_PAUSABLE", "requested")
+    assert (await desk.operations.get(deleting.id)).paused_by == ""
+
+
 async def test_asking_again_changes_nothing(desk: Desk) -> None:
     operation = (await desk.creating()).id
     await desk.steering.resume(operation, "bob")
