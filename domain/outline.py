@@ -212,7 +212,7 @@ def _upgrade(plan: ClusterPlan) -> tuple[Leg, ...]:
     legs = [Leg(lanes=_lanes(working, "kubernetes.wait_node"))]
     if upgrade.forewarned:
         legs.append(Leg(lanes=_lanes(working[:1], "kubeadm.foresee")))
-    if upgrade.control_plane:
+    if upgrade.leads:
         legs.append(Leg(lanes=_lanes(working[:1], "kubeadm.back_up")))
     legs += [Leg(lanes=(_renewal(machine),)) for machine in upgrade.control_plane]
     for pool in upgrade.pools:

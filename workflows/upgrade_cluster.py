@@ -43,7 +43,7 @@ class UpgradeCluster:
         await carry_out(operation, self._upgrade, failed=None)
 
     async def _upgrade(self, plan: ClusterPlan, _brief: Brief) -> Reached:
-        upgrade = plan.upgrade or Upgrade(release=plan.release, before="", working=())
+        upgrade = _wanted(plan)
         await self._prepare(plan, upgrade)
         for machine in upgrade.control_plane:
             lead = upgrade.leads and machine == upgrade.control_plane[0]
@@ -57,15 +57,15 @@ class UpgradeCluster:
         return Reached.well(self._operation, None, "; ".join(told))
 
     async def _prepare(self, plan: ClusterPlan, upgrade: Upgrade) -> None:
-        """Nothing is touched before all of this is well. Where only workers are left, etcd is not
-        changed any more, and a copy of it would push one out that was taken before."""
+        """Nothing is touched before all of this is well. Once a control plane runs the release, a
+        copy of etcd would only push out the one that was taken before it did."""
         nodes = [self._asked(plan, upgrade, machine) for machine in upgrade.working]
         await together(*(do(Kubernetes.wait_node, node, BRIEF) for node in nodes))
         if upgrade.forewarned:
             first = self._upgrading(plan, upgrade, upgrade.working[0], lead=True)
             evidence = await do(Kubeadm.foresee, first, PATIENT)
             await self._say(f"kubeadm foresees: {evidence}")
-        if upgrade.control_plane and upgrade.working:
+        if upgrade.leads and upgrade.working:
             name = f"before-{upgrade.release.version}-{self._operation}"
             snapshot = Snapshot(machine=upgrade.working[0], name=name)
             where = await do(Kubeadm.back_up, snapshot, PATIENT)
@@ -141,3 +141,10 @@ class UpgradeCluster:
             addresses=tuple(each.address for each in (*others, *itself)),
             workless=not plan.workers,
         )
+
+
+def _wanted(plan: ClusterPlan) -> Upgrade:
+    if plan.upgrade is None:
+        message = "its plan does not say what is to be upgraded"
+        raise ApplicationError(message, type="Failed", non_retryable=True)
+    return plan.upgrade

@@ -148,7 +148,7 @@ def test_an_upgrade_touches_the_nodes_whose_turn_it_is_and_looks_at_the_control_
     if upgrade.forewarned:
         assert asked == ["kubeadm.foresee", "kubeadm.back_up"]
     else:
-        assert asked == (["kubeadm.back_up"] if upgrade.control_plane else [])
+        assert asked == (["kubeadm.back_up"] if leads else [])
 
 
 @given(plans, st.data())

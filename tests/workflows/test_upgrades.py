@@ -4,6 +4,7 @@ upgrade off or deletes the cluster."""
 from functools import partial
 
 import pytest
+from sqlalchemy import update
 
 from domain.cluster import Phase, Upgrade
 from domain.errors import Conflict, DomainError, Failed
@@ -12,6 +13,7 @@ from domain.operation import Operation, Stage, StepKey
 from domain.outline import keys, outline
 from domain.releases import CATALOGUE, Version
 from domain.upgrades import TOUCHES, behind, offered
+from store.rows import OperationRow
 from tests.workflows.conftest import Opening
 from tests.workflows.yard import Trouble, Yard
 
@@ -299,6 +301,39 @@ async def test_nodes_that_are_upgraded_beside_one_that_fails_are_finished_and_no
         assert [kubelets[name] for name in workers] == [BEFORE, AFTER, BEFORE, BEFORE]
         await assert_true(place, touched=True)
         await made_good(place)
+
+
+async def test_an_upgrade_that_is_gone_on_with_keeps_the_copy_from_before_it(
+    opened: Opening,
+) -> None:
+    async with opened() as place:
+        await standing(place, control_planes=3)
+        asked = await place.ask_upgrade(AFTER)
+        second = (await planned(place, asked)).machines[1].named
+        place.trouble.fail = lambda key: (
+            Failed("broken on purpose") if (key.verb, key.subject) == (TOUCHES, second) else None
+        )
+        await place.carry_out(asked)
+        kept = dict(place.world.snapshots)
+        assert set(kept.values()) == {BEFORE}
+        await made_good(place)
+        assert place.world.snapshots == kept
+
+
+async def test_an_upgrade_whose_plan_is_lost_is_no_success(opened: Opening) -> None:
+    async with opened() as place:
+        await standing(place)
+        asked = await place.ask_upgrade(AFTER)
+        plan = await place.operations.plan(asked.id)
+        lost = plan.model_copy(update={"upgrade": None}).model_dump_json()
+        async with place.database.session(writes=True) as session:
+            rows = update(OperationRow).where(OperationRow.id == asked.id)
+            await session.execute(rows.values(plan=lost))
+        await place.carry_out(asked)
+        operation = await place.operations.get(asked.id)
+        assert operation.stage is Stage.FAILED
+        assert operation.failure is not None
+        assert "does not say what is to be upgraded" in operation.failure.message
 
 
 async def test_a_pool_may_grow_between_two_versions(opened: Opening) -> None:
