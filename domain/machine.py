@@ -90,7 +90,7 @@ class SlotPhase(StrEnum):
     JOINED      it is a node, not Ready
     HEALTHY     it is a Ready node
     LOST        it is a node that nobody has heard of for a while, or that is gone from the API
-    DRAINING    it is a Ready node that takes no pods: it is being emptied, or was and is closed still
+    DRAINING    it is a Ready node that takes no pods: it is emptied, or was and is closed
     FAILED      it did not deploy or join; being given back
     RELEASING   being given back
     RELEASED    given back; the slot is empty for good or until it is filled again
