@@ -16,7 +16,7 @@ from domain.tracking import (
 )
 
 UPDATES = (Phase.UPDATE_REQUESTED, Phase.UPDATING)
-SAID = [(now, said) for now in HEARD for said in HEARD[now]]
+SAID = [(now, said) for now in HEARD for said in sorted(HEARD[now])]
 UNHEARD = [
     (now, said)
     for now, said in product(Phase, Phase)
@@ -34,7 +34,7 @@ def test_a_word_out_of_turn_changes_nothing(now: Phase, said: Phase) -> None:
     assert hear(now, said) is now
 
 
-@pytest.mark.parametrize(("now", "said"), list(product(UPDATES, sorted(ERRORS))))
+@pytest.mark.parametrize(("now", "said"), list(product(sorted(UPDATES), sorted(ERRORS))))
 def test_every_error_of_a_change_is_the_changes(now: Phase, said: Phase) -> None:
     assert hear(now, said) is Phase.UPDATE_ERROR
 
