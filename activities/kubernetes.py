@@ -140,12 +140,11 @@ class Kubernetes:
 
     @activity.defn(name="kubernetes.clear")
     async def clear(self, draining: Draining) -> None:
-        """Safe to repeat. Close the node and ask its pods to leave, for so long from each attempt
-        on: an undo by courtesy, since the node goes in any case."""
+        """Safe to repeat. Close the node and ask its pods to leave for as long as they are given:
+        an undo by courtesy, since the node goes in any case."""
         await self._api.cordon(draining.node)
-        began = monotonic()
         while await self._api.evict(draining.node):
-            if monotonic() - began > draining.seconds:
+            if datetime.now(UTC) >= _until(draining):
                 return
             await asyncio.sleep(ASK_AGAIN_SECONDS)
 

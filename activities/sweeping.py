@@ -7,7 +7,16 @@ from temporalio.service import RPCError, RPCStatusCode
 from domain.cluster import Phase
 from domain.errors import Failure
 from domain.frozen import Frozen
-from domain.operation import SETTLED, Cancelled, Kind, Operation, OperationId, Reached, Stage
+from domain.operation import (
+    CHANGES,
+    SETTLED,
+    Cancelled,
+    Kind,
+    Operation,
+    OperationId,
+    Reached,
+    Stage,
+)
 from domain.ports import Stock
 from store.clusters import Clusters
 from store.operations import Operations
@@ -31,11 +40,14 @@ LOST: dict[Kind, Phase | None] = {
 """What a cluster is once the workflow that changed it is gone. None: as it was, or, if it stood
 before, what its slots make of it."""
 
-NEVER = {
-    True: "began the operation",
-    False: "ended the operation; what it held is given back when the cluster is deleted",
+AFTER: dict[Kind, str] = {
+    Kind.CREATE_CLUSTER: "what it held is given back when the cluster is deleted",
+    Kind.DELETE_CLUSTER: "a delete that is asked for again gives back what is left",
+    **dict.fromkeys(CHANGES, "asking for the same again goes on with what it left"),
+    Kind.UPGRADE_CLUSTER: "asking for the same version again goes on with it",
+    Kind.REPAIR_CLUSTER: "a repair that is asked for again goes on with what it left",
 }
-"""What a lost workflow never did, by whether its operation was still to be taken up."""
+"""What becomes of what a workflow left when it was lost."""
 
 
 class Due(Frozen):
@@ -100,7 +112,7 @@ class Sweeping:
         else:
             failure = Failure(
                 kind="Failed",
-                message=f"its workflow is {ending} and never {NEVER[untaken]}",
+                message=f"its workflow is {ending} and never {_unsaid(due.kind, untaken)}",
                 reason="WORKFLOW_LOST",
             )
         lost = Reached.badly(due.id, LOST[due.kind], failure, undone=untaken)
@@ -110,6 +122,10 @@ class Sweeping:
     async def restock(self, stock: Stock) -> None:
         """Remember what the machine pool holds."""
         await self._stocks.saw(stock)
+
+
+def _unsaid(kind: Kind, untaken: bool) -> str:
+    return "began the operation" if untaken else f"ended the operation; {AFTER[kind]}"
 
 
 async def _status(operation: OperationId) -> WorkflowExecutionStatus | None:

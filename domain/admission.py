@@ -29,7 +29,6 @@ class Verdict(StrEnum):
     """What becomes of it.
 
     ACCEPTED    it is begun
-    IF_WHOLE    it is begun if the control plane is whole, or to go on with what was begun before
     TAKES_OVER  it is begun, and what is being done to the cluster is stopped and undone
     SAME        it is being done already: the answer is the operation that does it
     BUSY        refused: something else is being done, and will be over
@@ -37,7 +36,6 @@ class Verdict(StrEnum):
     """
 
     ACCEPTED = "accepted"
-    IF_WHOLE = "if-whole"
     TAKES_OVER = "takes-over"
     SAME = "same"
     BUSY = "busy"
@@ -65,7 +63,7 @@ ADMISSION: dict[Phase, dict[Asked, Verdict]] = {
     },
     Phase.DEGRADED: {
         Asked.POOLS: Verdict.ACCEPTED,
-        Asked.UPGRADE: Verdict.IF_WHOLE,
+        Asked.UPGRADE: Verdict.ACCEPTED,
         Asked.REPAIR: Verdict.ACCEPTED,
         Asked.DELETE: Verdict.ACCEPTED,
     },
@@ -91,7 +89,7 @@ def refuse(kind: Kind, cluster: str, phase: Phase, operation: str, *, rests: boo
     whether the operation that the cluster names has ended; while it has not, whatever the phase,
     something is being done."""
     verdict = ADMISSION[phase][ASKED[kind]]
-    if verdict in (Verdict.ACCEPTED, Verdict.IF_WHOLE) and not rests:
+    if verdict is Verdict.ACCEPTED and not rests:
         verdict = Verdict.BUSY
     if verdict in (Verdict.BUSY, Verdict.BROKEN):
         broken = verdict is Verdict.BROKEN

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from domain.cluster import Cluster, Phase, PoolUpgrade, Upgrade
+from domain.admission import ADMISSION, Asked, Verdict
+from domain.cluster import Cluster, PoolUpgrade, Upgrade
 from domain.errors import Conflict, Invalid, Violation
 from domain.machine import Role, SlotPhase, SlotState
 from domain.releases import Catalogue, Release, Version, known
@@ -15,8 +16,10 @@ OLD_SKEW = 2
 TOLERANT = (1, 25)
 """The first version of a kubelet to which the longer skew applies."""
 
-OPEN = frozenset({Phase.RUNNING, Phase.DEGRADED})
-"""The phases in which a cluster may be changed: the API works, and nothing else is being done."""
+OPEN = frozenset(
+    phase for phase, row in ADMISSION.items() if row[Asked.UPGRADE] is Verdict.ACCEPTED
+)
+"""The phases in which an upgrade may be begun: the API works, and nothing else is being done."""
 
 TOUCHES = "kubeadm.upgrade"
 """The first step that changes anything about a node."""

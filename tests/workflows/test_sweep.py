@@ -7,9 +7,9 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import text
 
-from activities.sweeping import SILENT_SECONDS, UNTAKEN_SECONDS
+from activities.sweeping import AFTER, LOST, SILENT_SECONDS, UNTAKEN_SECONDS
 from domain.cluster import Phase
-from domain.operation import Operation, Stage
+from domain.operation import Kind, Operation, Stage
 from tests.workflows.conftest import Opening
 from tests.workflows.yard import Yard
 from workflows.catalogue import CATALOGUE
@@ -96,6 +96,26 @@ async def test_an_operation_whose_workflow_was_ended_by_hand_fails_and_says_so(
         assert operation.failure is not None
         assert "terminated" in operation.failure.message
         assert (await place.clusters.get("blue")).phase is Phase.ERROR
+
+
+async def test_a_lost_upgrade_says_how_it_is_gone_on_with(opened: Opening) -> None:
+    async with opened() as place:
+        await place.create(version="1.31.4")
+        asked = await place.ask_upgrade("1.32.1")
+        await place.operations.begin(asked.id)
+        await _start_where_nobody_works(place, asked)
+        await place.client.get_workflow_handle(f"op-{asked.id}").terminate()
+        await aged(place, asked, "heard", timedelta(minutes=10))
+        await sweep(place)
+        operation = await place.operations.get(asked.id)
+        assert operation.failure is not None
+        assert operation.failure.reason == "WORKFLOW_LOST"
+        assert "asking for the same version again" in operation.failure.message
+        assert "given back" not in operation.failure.message
+
+
+def test_what_is_lost_is_told_for_every_kind() -> None:
+    assert AFTER.keys() == LOST.keys() == set(Kind)
 
 
 async def test_a_silent_operation_that_still_works_is_left_alone(opened: Opening) -> None:
