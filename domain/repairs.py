@@ -1,6 +1,7 @@
 """Repairs: which nodes that do not work may be mended now, by what, and why not the others."""
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -126,22 +127,26 @@ def choose(
     prudence: Prudence,
     now: datetime,
     *,
+    wanted: Mapping[str, int],
     named: Collection[str] = (),
     unasked: bool = False,
 ) -> Choice:
-    """What may be mended now. Only those `named`, which then need not have been ill for long, nor
-    be thought ill at all: somebody may know better; or all that are ill, if nobody is named.
-    `unasked`: nobody asks for it, so what was mended of late is left."""
+    """What may be mended now, if so many nodes are `wanted` of each pool of workers. Only those
+    `named`, which then need not have been ill for long, nor be thought ill at all: somebody may
+    know better; or all that are ill, if nobody is named. `unasked`: nobody asks for it, so what was
+    mended of late is left."""
     patients = [_doubted(each) if each.name in named else each for each in patients]
     ill = [each for each in patients if each.remedy and (not named or each.name in named)]
     left: list[str] = []
     masters = [each for each in patients if _leads(each)]
     heard = any(each.state.phase in ANSWERING for each in masters)
     crowded = _crowded(patients if heard else masters, prudence)
+    held = Counter(each.state.slot.pool for each in patients)
     chosen = []
     for each in ill:
         why = (
             (crowded if each.remedy is Remedy.REVIVE else "")
+            or _unwanted(each, held, wanted)
             or ("" if named else _too_soon(each, prudence, now))
             or (_mended_of_late(each, prudence, now) if unasked else "")
         )
@@ -195,6 +200,17 @@ def _crowded(patients: Sequence[Patient], prudence: Prudence) -> str:
     return (
         f"is one of {sick} nodes of {len(patients)} that are not Ready, and at most {most} at a "
         "time are mended: look for what they have in common"
+    )
+
+
+def _unwanted(patient: Patient, held: Mapping[str, int], wanted: Mapping[str, int]) -> str:
+    """Why a place is not filled: somebody wants fewer, and what they took away is not gone yet."""
+    pool = patient.state.slot.pool
+    if patient.remedy is not Remedy.FILL or held[pool] <= wanted.get(pool, held[pool]):
+        return ""
+    return (
+        f"gets no machine: {pool} has {held[pool]} places, and {wanted[pool]} are wanted; only a "
+        "scale or a delete of the pool takes places away"
     )
 
 

@@ -93,7 +93,9 @@ def explain(facts: Facts, prudence: Prudence, now: datetime) -> Reading:
     """Read the facts."""
     cluster = facts.cluster
     top = Cause(about=f"cluster/{cluster.name}", says=f"{cluster.name} {PHASES[cluster.phase]}")
-    choice = Choice() if _is_busy(facts) else choose(facts.patients, prudence, now)
+    choice = Choice()
+    if not _is_busy(facts):
+        choice = choose(facts.patients, prudence, now, wanted=facts.wanted)
     return Reading(
         causes=(top, *_pools(facts), *_operation(facts), *_quarantine(facts)),
         advice=tuple(_advice(facts, choice)),
@@ -210,7 +212,8 @@ def _of_sizes(facts: Facts) -> Iterator[Advice]:
         if held and held[0].state.slot.role is Role.CONTROL_PLANE:
             continue
         if len(held) != wanted:
-            command = f"windlass pool scale {facts.cluster.name} {pool}={wanted}"
+            scale = f"windlass pool scale {facts.cluster.name} {pool}={wanted}"
+            command = scale if wanted else f"windlass pool delete {facts.cluster.name} {pool}"
             because = f"{pool} has {len(held)} places, and {wanted} are wanted"
             yield Advice(command=command, because=because)
 

@@ -55,7 +55,8 @@ class Repairs(Store):
         rows = await slots.slots_of(session, cluster.uid)
         _refuse_strangers(name, nodes, rows)
         patients = [as_patient(row) for row in rows]
-        choice = choose(patients, self._prudence, now(), named=nodes)
+        wanted = await _wanted(session, cluster)
+        choice = choose(patients, self._prudence, now(), wanted=wanted, named=nodes)
         if choice.mending:
             return await self._record(session, cluster, latest, rows, choice, ask)
         if choice.left_alone:
@@ -84,7 +85,8 @@ class Repairs(Store):
         rows = await slots.slots_of(session, uid)
         unasked = found.policy == Policy.AUTOMATIC
         patients = [as_patient(row) for row in rows]
-        choice = choose(patients, self._prudence, now(), unasked=unasked)
+        wanted = await _wanted(session, found)
+        choice = choose(patients, self._prudence, now(), wanted=wanted, unasked=unasked)
         if choice.mending and unasked:
             method = "windlass.v1.Health/Repair"
             ask = Ask(tenant=found.tenant, caller=OURSELVES, method=method)
@@ -153,6 +155,10 @@ def as_patient(row: SlotRow) -> Patient:
     state = slots.slot_state(row)
     since = state.node.since if state.node and state.node.readiness is not Readiness.READY else None
     return Patient(state=state, since=since or row.changed, mends=row.mends, mended=row.mended)
+
+
+async def _wanted(session: AsyncSession, cluster: ClusterRow) -> dict[str, int]:
+    return {pool.name: pool.wanted for pool in await slots.pools_of(session, cluster.uid)}
 
 
 def _proposed(name: str, choice: Choice) -> str:

@@ -22,6 +22,8 @@ from domain.repairs import (
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=3)
 PRUDENCE = Prudence()
+ANY: dict[str, int] = {}
+"""No pool has more places than are wanted of it."""
 
 
 def patient(
@@ -71,7 +73,7 @@ def test_every_phase_has_a_remedy_or_needs_none() -> None:
 
 @given(clusters)
 def test_whatever_is_ill_is_mended_or_told_of_and_nothing_else_is(patients: list[Patient]) -> None:
-    choice = choose(patients, PRUDENCE, NOW)
+    choice = choose(patients, PRUDENCE, NOW, wanted=ANY)
     mended, told = chosen(choice), [text.partition(" ")[0] for text in choice.left_alone]
     ill = [each.name for each in patients if each.remedy]
     assert sorted([*mended, *told]) == sorted(ill)
@@ -85,7 +87,9 @@ def test_etcd_never_loses_the_majority_of_those_that_answer(patients: list[Patie
     answering = sum(each.state.phase in ANSWERING for each in masters)
     sick = [each.name for each in masters if each.remedy is Remedy.REVIVE]
     members = answering + len(sick)
-    mending = [each for each in choose(patients, PRUDENCE, NOW).mending if each.named in sick]
+    mending = [
+        each for each in choose(patients, PRUDENCE, NOW, wanted=ANY).mending if each.named in sick
+    ]
     for each in mending:
         if each.replaceable:
             assert 2 * answering > members
@@ -96,7 +100,7 @@ def test_etcd_never_loses_the_majority_of_those_that_answer(patients: list[Patie
 @given(clusters)
 def test_nobody_joins_a_control_plane_that_does_not_answer(patients: list[Patient]) -> None:
     masters = [each for each in patients if each.state.slot.role is Role.CONTROL_PLANE]
-    choice = choose(patients, PRUDENCE, NOW)
+    choice = choose(patients, PRUDENCE, NOW, wanted=ANY)
     if not any(each.state.phase in ANSWERING for each in masters):
         leading = {each.name for each in masters}
         assert chosen(choice).keys() <= leading
@@ -112,7 +116,7 @@ def test_a_member_that_is_silent_is_mended_before_another_may_join(
         for each in patients
         if each.remedy is Remedy.REVIVE and each.state.slot.role is Role.CONTROL_PLANE
     }
-    choice = choose(patients, PRUDENCE, NOW)
+    choice = choose(patients, PRUDENCE, NOW, wanted=ANY)
     order = [each for each in choice.mending if each.machine.slot.role is Role.CONTROL_PLANE]
     for index, each in enumerate(order):
         if each.remedy is Remedy.FILL:
@@ -128,7 +132,7 @@ def test_when_too_many_fail_at_once_no_machine_is_restarted(
     masters = [each for each in patients if each.state.slot.role is Role.CONTROL_PLANE]
     if not any(each.state.phase in ANSWERING for each in masters):
         return  # nothing is known of the workers then
-    revived = Remedy.REVIVE in chosen(choose(patients, prudence, NOW)).values()
+    revived = Remedy.REVIVE in chosen(choose(patients, prudence, NOW, wanted=ANY)).values()
     if len(sick) > max(1, share * len(patients)):
         assert not revived
 
@@ -136,9 +140,9 @@ def test_when_too_many_fail_at_once_no_machine_is_restarted(
 @given(clusters)
 def test_a_node_that_fell_ill_just_now_may_come_back_by_itself(patients: list[Patient]) -> None:
     fresh = [each.model_copy(update={"since": NOW}) for each in patients]
-    assert Remedy.REVIVE not in chosen(choose(fresh, PRUDENCE, NOW)).values()
+    assert Remedy.REVIVE not in chosen(choose(fresh, PRUDENCE, NOW, wanted=ANY)).values()
     for each in fresh:
-        of_one = chosen(choose(fresh, PRUDENCE, NOW, named=[each.name]))
+        of_one = chosen(choose(fresh, PRUDENCE, NOW, wanted=ANY, named=[each.name]))
         assert of_one.keys() <= {each.name}
 
 
@@ -152,8 +156,8 @@ def test_who_was_mended_of_late_is_left_alone_longer_each_time(mends: int, passe
         patient("c", role=Role.CONTROL_PLANE),
         patient("w", SlotPhase.JOINED, mends=mends, mended=mended),
     ]
-    assert bool(choose(ill, PRUDENCE, NOW, unasked=True).mending) is (again <= NOW)
-    assert choose(ill, PRUDENCE, NOW).mending, "whoever asks is not held up"
+    assert bool(choose(ill, PRUDENCE, NOW, wanted=ANY, unasked=True).mending) is (again <= NOW)
+    assert choose(ill, PRUDENCE, NOW, wanted=ANY).mending, "whoever asks is not held up"
     assert counted(ill[1], PRUDENCE, NOW) in (1, mends + 1)
 
 
@@ -165,28 +169,42 @@ def test_a_node_that_worked_for_long_begins_anew() -> None:
 
 def test_a_node_that_is_named_is_doubted_and_no_other() -> None:
     patients = cluster([SlotPhase.HEALTHY] * 3, [SlotPhase.HEALTHY] * 2)
-    assert choose(patients, PRUDENCE, NOW).mending == ()
-    assert chosen(choose(patients, PRUDENCE, NOW, named=["c1", "w0"])) == {
+    assert choose(patients, PRUDENCE, NOW, wanted=ANY).mending == ()
+    assert chosen(choose(patients, PRUDENCE, NOW, wanted=ANY, named=["c1", "w0"])) == {
         "c1": Remedy.REVIVE,
         "w0": Remedy.REVIVE,
     }
-    assert choose(patients, PRUDENCE, NOW, named=["c0", "c1"]).mending == ()
+    assert choose(patients, PRUDENCE, NOW, wanted=ANY, named=["c0", "c1"]).mending == ()
 
 
 def test_people_are_told_why_nothing_is_done() -> None:
     well, sick = SlotPhase.HEALTHY, SlotPhase.JOINED
-    no_majority = choose(cluster([well, sick, sick], [well] * 5), PRUDENCE, NOW)
+    no_majority = choose(cluster([well, sick, sick], [well] * 5), PRUDENCE, NOW, wanted=ANY)
     assert no_majority.mending == ()
     assert "1 of 3 control planes answer" in no_majority.left_alone[0]
-    crowd = choose(cluster([well], [sick] * 4), PRUDENCE, NOW)
+    crowd = choose(cluster([well], [sick] * 4), PRUDENCE, NOW, wanted=ANY)
     assert "one of 4 nodes of 5 that are not Ready, and at most 2" in crowd.left_alone[0]
     soon = [*cluster([well], []), patient("w", sick, since=NOW - timedelta(seconds=40))]
     assert (
         "is not Ready since 23:59:20 UTC, and may come back by itself"
-        in choose(soon, PRUDENCE, NOW).left_alone[0]
+        in choose(soon, PRUDENCE, NOW, wanted=ANY).left_alone[0]
     )
-    alone = choose(cluster([sick], [sick]), PRUDENCE, NOW)
+    alone = choose(cluster([sick], [sick]), PRUDENCE, NOW, wanted=ANY)
     assert [(each.named, each.replaceable) for each in alone.mending] == [("c0", False)]
     assert alone.left_alone == ("w0 waits for a control plane that works",)
-    headless = choose(cluster([SlotPhase.RELEASED], [SlotPhase.RELEASED]), PRUDENCE, NOW)
+    headless = choose(
+        cluster([SlotPhase.RELEASED], [SlotPhase.RELEASED]), PRUDENCE, NOW, wanted=ANY
+    )
     assert all("waits for a control plane" in text for text in headless.left_alone)
+
+
+def test_a_place_that_somebody_took_away_is_not_filled_again() -> None:
+    patients = cluster([SlotPhase.HEALTHY], [SlotPhase.HEALTHY, SlotPhase.RELEASING])
+    for named in ((), ("w1",)):
+        for wanted in (0, 1):
+            choice = choose(patients, PRUDENCE, NOW, wanted={"w": wanted}, named=named)
+            assert choice.mending == ()
+            assert f"w1 gets no machine: w has 2 places, and {wanted} are" in choice.left_alone[0]
+    assert chosen(choose(patients, PRUDENCE, NOW, wanted={"w": 2})) == {"w1": Remedy.FILL}
+    lost = cluster([SlotPhase.HEALTHY], [SlotPhase.LOST, SlotPhase.HEALTHY, SlotPhase.HEALTHY])
+    assert chosen(choose(lost, PRUDENCE, NOW, wanted={"w": 2})) == {"w0": Remedy.REVIVE}

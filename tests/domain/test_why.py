@@ -150,6 +150,11 @@ def test_places_that_are_missing_are_asked_for_again() -> None:
     assert "and it has 1 places" in read(found).causes[1].says
 
 
+def test_a_pool_that_is_not_gone_yet_is_deleted_again() -> None:
+    found = facts(patient("w-a", SlotPhase.RELEASING), wanted=0)
+    assert commands(found) == ["", "windlass pool delete hello w"]
+
+
 def test_a_cluster_that_never_came_up_is_to_be_deleted() -> None:
     lost = patient("control-plane-a", SlotPhase.RELEASED, Role.CONTROL_PLANE)
     found = facts(phase=Phase.ERROR, masters=(lost,), failure=Failure(kind="Failed", message="x"))

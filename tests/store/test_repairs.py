@@ -11,7 +11,7 @@ from domain.machine import SlotPhase
 from domain.operation import Kind, Operation, Reached, Stage
 from domain.repairs import Policy, Prudence, Remedy
 from store.repairs import Repairs
-from store.rows import ClusterRow, OperationRow, SlotRow, now
+from store.rows import ClusterRow, OperationRow, PoolRow, SlotRow, now
 from tests.store.desk import Desk, ask
 from tests.store.invariants import broken
 
@@ -190,6 +190,19 @@ async def test_of_two_who_ask_at_once_one_is_heard(desk: Desk, repairs: Repairs)
     )
     assert sum(isinstance(each, Operation) for each in found) == 1
     assert await broken(desk.database) == []
+
+
+async def test_a_place_that_was_taken_away_stays_empty(desk: Desk, repairs: Repairs) -> None:
+    await desk.standing()
+    _, first, _ = await names(desk)
+    gone = {"phase": SlotPhase.RELEASING, "changed": now() - LONG}
+    await desk.change(SlotRow, gone, name=first)
+    await desk.change(PoolRow, {"wanted": 1})
+    await repairs.set_policy("default", "hello", Policy.AUTOMATIC)
+    assert await repairs.consider(await uid(desk)) is None
+    assert "only a scale or a delete" in (await desk.clusters.get("hello")).message
+    with pytest.raises(Conflict, match="only a scale or a delete"):
+        await repair(repairs)
 
 
 async def test_nobody_considers_a_cluster_that_is_gone(desk: Desk, repairs: Repairs) -> None:
