@@ -61,7 +61,8 @@ class Prudence(Frozen):
     """Beyond this share of a cluster's nodes nobody is power-cycled: when that many fail together,
     something else is broken. One node may always be."""
     patience_seconds: float = 300.0
-    """How long a node may be not Ready before anything is done about it."""
+    """How long a node may be not Ready before anything is done about it, and how long a place may
+    have none before it gets one by itself."""
     again_seconds: float = 3600.0
     """How long a node that was mended is left alone by automatic repairs; twice as long after each
     further one."""
@@ -134,7 +135,7 @@ def choose(
     """What may be mended now, if so many nodes are `wanted` of each pool of workers. Only those
     `named`, which then need not have been ill for long, nor be thought ill at all: somebody may
     know better; or all that are ill, if nobody is named. `unasked`: nobody asks for it, so what was
-    mended of late is left."""
+    mended of late is left, and what lost its machine just now."""
     patients = [_doubted(each) if each.name in named else each for each in patients]
     ill = [each for each in patients if each.remedy and (not named or each.name in named)]
     left: list[str] = []
@@ -148,7 +149,7 @@ def choose(
             (crowded if each.remedy is Remedy.REVIVE else "")
             or _unwanted(each, held, wanted)
             or ("" if named else _too_soon(each, prudence, now))
-            or (_mended_of_late(each, prudence, now) if unasked else "")
+            or (_not_by_itself(each, prudence, now) if unasked else "")
         )
         if why:
             left.append(f"{each.name} {why}")
@@ -215,7 +216,7 @@ def _unwanted(patient: Patient, held: Mapping[str, int], wanted: Mapping[str, in
 
 
 def _too_soon(patient: Patient, prudence: Prudence, now: datetime) -> str:
-    until = patient.since + timedelta(seconds=prudence.patience_seconds)
+    until = _patient_until(patient, prudence)
     if patient.remedy is not Remedy.REVIVE or now >= until:
         return ""
     return (
@@ -224,7 +225,18 @@ def _too_soon(patient: Patient, prudence: Prudence, now: datetime) -> str:
     )
 
 
-def _mended_of_late(patient: Patient, prudence: Prudence, now: datetime) -> str:
+def _patient_until(patient: Patient, prudence: Prudence) -> datetime:
+    return patient.since + timedelta(seconds=prudence.patience_seconds)
+
+
+def _not_by_itself(patient: Patient, prudence: Prudence, now: datetime) -> str:
+    """Why nothing is done about it unless somebody asks."""
+    until = _patient_until(patient, prudence)
+    if patient.remedy is Remedy.FILL and now < until:
+        return (
+            f"has no node since {patient.since:%H:%M:%S} UTC, and gets none by itself before "
+            f"{until:%H:%M:%S} UTC"
+        )
     if patient.mended is None:
         return ""
     again = again_from(patient.mends, patient.mended, prudence)

@@ -192,9 +192,8 @@ def _advice(facts: Facts, choice: Choice) -> Iterator[Advice]:
         yield Advice(command=f"windlass op watch {operation.id}", because=because)
     elif choice.mending:
         nodes = "; ".join(f"{each.named}: {WORDS[each.remedy]}" for each in choice.mending)
-        by_itself = (
-            ", which also happens by itself soon" if facts.policy is Policy.AUTOMATIC else ""
-        )
+        automatic = facts.policy is Policy.AUTOMATIC and operation.stage is not Stage.CANCELLED
+        by_itself = ", which also happens by itself soon" if automatic else ""
         command = f"windlass cluster repair {name}"
         yield Advice(command=command, because=f"{nodes}{by_itself}")
     for text in choice.left_alone:

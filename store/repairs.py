@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.admission import ADMISSION, Asked, Verdict
 from domain.cluster import ClusterPlan, Phase, advance
 from domain.errors import Conflict, NotFound
-from domain.operation import Ask, Kind, Operation, OperationId
+from domain.operation import Ask, Kind, Operation, OperationId, Stage
 from domain.repairs import (
     Choice,
     Patient,
@@ -71,7 +71,9 @@ class Repairs(Store):
     @transaction
     async def consider(self, session: AsyncSession, uid: str) -> Operation | None:
         """Do what the cluster's policy says about nodes that do not work: say what a repair would
-        do, or begin one, which is the answer. While anything else is being done it is left."""
+        do, or begin one, which is the answer. While anything else is being done it is left; and
+        what somebody called off is not undone: then it is only said, until somebody asks for
+        something else."""
         found = await session.get(ClusterRow, uid)
         if found is None or found.phase == Phase.GONE:
             return None
@@ -83,7 +85,7 @@ class Repairs(Store):
             found.proposal = ""
             return None
         rows = await slots.slots_of(session, uid)
-        unasked = found.policy == Policy.AUTOMATIC
+        unasked = found.policy == Policy.AUTOMATIC and latest.stage != Stage.CANCELLED
         patients = [as_patient(row) for row in rows]
         wanted = await _wanted(session, found)
         choice = choose(patients, self._prudence, now(), wanted=wanted, unasked=unasked)

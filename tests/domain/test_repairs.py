@@ -208,3 +208,14 @@ def test_a_place_that_somebody_took_away_is_not_filled_again() -> None:
     assert chosen(choose(patients, PRUDENCE, NOW, wanted={"w": 2})) == {"w1": Remedy.FILL}
     lost = cluster([SlotPhase.HEALTHY], [SlotPhase.LOST, SlotPhase.HEALTHY, SlotPhase.HEALTHY])
     assert chosen(choose(lost, PRUDENCE, NOW, wanted={"w": 2})) == {"w0": Remedy.REVIVE}
+
+
+def test_a_place_that_is_empty_since_just_now_is_not_filled_unless_somebody_asks() -> None:
+    soon = NOW - timedelta(seconds=40)
+    empty = [*cluster([SlotPhase.HEALTHY], []), patient("w", SlotPhase.RELEASED, since=soon)]
+    unasked = choose(empty, PRUDENCE, NOW, wanted=ANY, unasked=True)
+    assert unasked.mending == ()
+    assert "w has no node since 23:59:20 UTC, and gets none by itself" in unasked.left_alone[0]
+    assert chosen(choose(empty, PRUDENCE, NOW, wanted=ANY)) == {"w": Remedy.FILL}
+    later = NOW + timedelta(seconds=300)
+    assert choose(empty, PRUDENCE, later, wanted=ANY, unasked=True).mending

@@ -181,3 +181,6 @@ def test_what_is_shunned_is_told_where_a_machine_is_looked_for() -> None:
 def test_an_automatic_repair_is_announced() -> None:
     found = facts(patient("w-a", SlotPhase.LOST), policy=Policy.AUTOMATIC)
     assert "happens by itself" in read(found).advice[0].because
+    stopped = found.operation.model_copy(update={"stage": Stage.CANCELLED})
+    called_off = found.model_copy(update={"operation": stopped})
+    assert "by itself" not in read(called_off).advice[0].because

@@ -8,11 +8,12 @@ import pytest
 from domain.cluster import Phase
 from domain.errors import Conflict, Failure, NotFound
 from domain.machine import SlotPhase
-from domain.operation import Kind, Operation, Reached, Stage
+from domain.operation import Cancelled, Kind, Operation, Reached, Stage
+from domain.pools import PoolSize
 from domain.repairs import Policy, Prudence, Remedy
 from store.repairs import Repairs
 from store.rows import ClusterRow, OperationRow, PoolRow, SlotRow, now
-from tests.store.desk import Desk, ask
+from tests.store.desk import TERMS, Desk, ask
 from tests.store.invariants import broken
 
 PRUDENCE = Prudence(patience_seconds=300)
@@ -203,6 +204,29 @@ async def test_a_place_that_was_taken_away_stays_empty(desk: Desk, repairs: Repa
     assert "only a scale or a delete" in (await desk.clusters.get("hello")).message
     with pytest.raises(Conflict, match="only a scale or a delete"):
         await repair(repairs)
+
+
+async def test_what_was_called_off_is_not_begun_again_by_itself(
+    desk: Desk, repairs: Repairs
+) -> None:
+    await desk.standing()
+    _, first, _ = await names(desk)
+    await repairs.set_policy("default", "hello", Policy.AUTOMATIC)
+    scale = await desk.pools.request_scale(
+        "hello", [PoolSize(name="pool", count=3)], TERMS, ask(method="Scale")
+    )
+    assert scale is not None
+    await desk.operations.begin(scale.id)
+    await desk.steering.cancel(scale.id, "ann")
+    await desk.clusters.reach(Reached.badly(scale.id, None, Cancelled.by("ann")))
+    await desk.change(SlotRow, {"changed": now() - LONG}, phase=SlotPhase.PLANNED)
+    assert await repairs.consider(await uid(desk)) is None
+    assert "proposed: windlass cluster repair" in (await desk.clusters.get("hello")).message
+    asked = await repair(repairs)
+    assert asked is not None, "whoever asks gets it"
+    await desk.clusters.reach(Reached.badly(asked.id, None, Failure(kind="Failed", message="no")))
+    await ill(desk, first)
+    assert await repairs.consider(await uid(desk)) is not None, "it was the repair that came last"
 
 
 async def test_nobody_considers_a_cluster_that_is_gone(desk: Desk, repairs: Repairs) -> None:
