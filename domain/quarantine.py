@@ -30,8 +30,8 @@ OF_OTHERS = ("MAAS_", "MACHINE_LOST")
 
 
 def is_to_blame(failure: Failure) -> bool:
-    """Whether a machine failed, and not those that were asked about it: a region that is down for
-    an hour, a key that is not valid any more, or an etcd that takes nobody in, must not shun every
+    """Whether a machine that did not deploy failed, and not those that were asked about it: a
+    region that is down for an hour, or a key that is not valid any more, must not shun every
     machine there is."""
     if failure.reason.startswith(OF_OTHERS):
         return False
@@ -52,7 +52,7 @@ class Terms(Frozen):
 
 
 class MachineFailure(Frozen):
-    """A machine that did not become a node, or could not be made one again."""
+    """A machine that did not deploy."""
 
     operation: OperationId
     machine: Machine

@@ -79,7 +79,9 @@ class Growth:
             name = f"m-{slot.cluster_uid[:8]}-{slot.name}-{turn}-{self._operation}"
             delivery = await child(ProvisionMachine.run, wanted, id=name)
             machine, failure = delivery.machine, delivery.failure
-            if failure is None:
+            if failure is not None:
+                await self._count(machine, turn, failure)
+            else:
                 undos = self._to_take_back(plan, machine, turn)
                 try:
                     await become(machine, turn)
@@ -92,7 +94,7 @@ class Growth:
                 else:
                     return machine
             why = failure.message
-            await self.blame(machine, turn, failure)
+            self.let_down_by(machine)
         raise ApplicationError(
             f"{slot.name}: {MACHINES_PER_SLOT} machines tried, the last: {why}",
             type="Failed",
@@ -112,10 +114,14 @@ class Growth:
             await self.point(plan, [*self.working, machine])
             self.working.append(machine)
 
-    async def blame(self, machine: Machine, turn: int, failure: Failure) -> None:
-        """Have no slot of this cluster ask for the machine again, and count it against it, if it
-        is to blame."""
+    def let_down_by(self, machine: Machine) -> None:
+        """Have no slot of this cluster ask for the machine again in this operation."""
         self._let_down.append(machine.system_id)
+
+    async def _count(self, machine: Machine, turn: int, failure: Failure) -> None:
+        """Count it against a machine that it did not deploy, if it is to blame. What goes wrong
+        once it is to become a node may as well be its cluster's fault, and one cluster's broken
+        network must not keep every good machine from all others."""
         if is_to_blame(failure):
             counted = MachineFailure(
                 operation=self._operation, machine=machine, turn=turn, why=failure.message

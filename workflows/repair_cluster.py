@@ -126,7 +126,7 @@ class RepairCluster:
                 await growth.point(plan, [*growth.working, machine])
                 growth.working.append(machine)
             return
-        await growth.blame(machine, 0, revived.trouble)
+        growth.let_down_by(machine)
         if not each.replaceable:
             message = (
                 f"{revived.trouble.message}; it is the only control plane, so another machine "

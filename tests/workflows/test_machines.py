@@ -1,7 +1,7 @@
 """Machines that let us down are given back and not asked for again."""
 
 from domain.cluster import Phase
-from domain.errors import Failed, Unavailable
+from domain.errors import Failed, Overdue, Unavailable
 from domain.machine import SlotPhase
 from domain.operation import Stage, StepKey, StepState
 from domain.quarantine import FailedMachine
@@ -100,6 +100,22 @@ async def test_a_machine_that_failed_twice_is_not_taken_again(opened: Opening) -
         await place.create()
         tried = [system_id for _, system_id in place.world.taken]
         assert tried.count("m000") == 3
+
+
+async def test_a_machine_that_a_cluster_could_not_make_a_node_is_not_counted(
+    opened: Opening,
+) -> None:
+    def fail(key: StepKey) -> Overdue | None:
+        joins = key.verb == "kubernetes.wait_node" and not key.subject.startswith("control-plane")
+        return Overdue("it was to be Ready") if joins and key.turn == 1 else None
+
+    async with opened(world=MemoryWorld.of(8), trouble=Trouble(fail=fail)) as place:
+        for _ in range(2):
+            assert (await place.create(workers=1)).stage is Stage.SUCCEEDED
+            await place.delete()
+        tried = [system_id for _, system_id in place.world.taken]
+        assert tried == ["m000", "m001", "m002"] * 2
+        assert await place.quarantine.all() == []
 
 
 async def test_a_machine_that_did_not_deploy_is_marked_as_broken_if_wanted(
