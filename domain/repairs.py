@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from domain.frozen import Frozen
 from domain.machine import Machine, Role, SlotPhase, SlotState
+from domain.releases import Release
 
 
 class Policy(StrEnum):
@@ -104,6 +105,11 @@ class Mending(Frozen):
     @property
     def named(self) -> str:
         return self.machine.named
+
+    def joining(self, release: Release) -> "Mending":
+        """The same, so that another machine joins with this release."""
+        slot = self.machine.slot.model_copy(update={"release": release})
+        return self.model_copy(update={"machine": self.machine.model_copy(update={"slot": slot})})
 
 
 class Repair(Frozen):

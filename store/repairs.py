@@ -8,9 +8,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.admission import ADMISSION, Asked, Verdict
 from domain.cluster import ClusterPlan, Phase, advance
 from domain.errors import Conflict, NotFound
+from domain.machine import Role, SlotPhase, SlotState
 from domain.operation import Ask, Kind, Operation, OperationId, Stage
 from domain.repairs import (
     Choice,
+    Mending,
     Patient,
     Policy,
     Prudence,
@@ -20,6 +22,7 @@ from domain.repairs import (
     counted,
 )
 from domain.seen import Readiness
+from domain.upgrades import joining
 from domain.why import WORDS
 from store import answers, operations, plans, slots
 from store.clusters import held, living, opened, unknown
@@ -30,6 +33,9 @@ MENDABLE = frozenset(
     phase for phase, row in ADMISSION.items() if row[Asked.REPAIR] is Verdict.ACCEPTED
 )
 """The phases in which nodes may be mended: nothing else is being done."""
+
+INSTALLED = frozenset({SlotPhase.DEPLOYING, SlotPhase.DEPLOYED})
+"""The phases of a machine that has a release on its disk, or gets it there now."""
 
 OURSELVES = "windlass"
 """Who asks for a repair that nobody asks for."""
@@ -124,9 +130,14 @@ class Repairs(Store):
         choice: Choice,
         ask: Ask,
     ) -> Operation:
-        mending = {each.named for each in choice.mending}
+        states = [slots.slot_state(row) for row in rows]
+        repair = self._repair(states, choice)
+        plan = _plan(latest, states, repair)
+        plans.refuse_what_is_too_large(plan)
+        mending = {each.named: each for each in repair.mending}
         for row in rows:
-            if row.name in mending:
+            if each := mending.get(row.name):
+                row.slot = each.machine.slot.model_dump_json()
                 row.mends, row.mended = counted(as_patient(row), self._prudence, now()), now()
         operation = OperationId(str(uuid4()))
         cluster.phase = advance(cluster.name, Phase(cluster.phase), Phase.RECONCILING)
@@ -134,23 +145,38 @@ class Repairs(Store):
         cluster.proposal = ""
         cluster.operation = operation
         cluster.changed = now()
-        plan = self._plan(latest, rows, choice)
-        plans.refuse_what_is_too_large(plan)
         subject = f"cluster/{cluster.name}"
         kind = Kind.REPAIR_CLUSTER
         recorded = operations.record(session, operation, kind, subject, plan, ask)
         return operations.as_operation(recorded)
 
-    def _plan(self, latest: OperationRow, rows: Sequence[SlotRow], choice: Choice) -> ClusterPlan:
-        standing = [slots.slot_state(row) for row in rows]
+    def _repair(self, states: Sequence[SlotState], choice: Choice) -> Repair:
         doubted = {each.named for each in choice.mending if each.remedy is Remedy.REVIVE}
-        repair = Repair(
-            through=tuple(each for each in slots.working(standing) if each.named not in doubted),
-            mending=choice.mending,
+        phases = {state.slot.name: state.phase for state in states}
+        release = joining(states)
+        return Repair(
+            through=tuple(each for each in slots.working(states) if each.named not in doubted),
+            mending=tuple(
+                each.joining(release) if _joins(each, phases[each.named]) else each
+                for each in choice.mending
+            ),
             ready_seconds=self._prudence.ready_seconds,
         )
-        plan = ClusterPlan.model_validate_json(latest.plan)
-        return plan.afresh((state.slot for state in standing), repair=repair)
+
+
+def _joins(mending: Mending, phase: SlotPhase) -> bool:
+    """Whether another machine may be made its node. A worker that is installed already joins as it
+    is, and is upgraded with the others."""
+    if mending.remedy is Remedy.REVIVE:
+        return mending.replaceable
+    installed = phase in INSTALLED and mending.machine.slot.role is Role.WORKER
+    return mending.remedy is Remedy.FILL and not installed
+
+
+def _plan(latest: OperationRow, states: Sequence[SlotState], repair: Repair) -> ClusterPlan:
+    mended = {each.named: each.machine.slot for each in repair.mending}
+    found = [mended.get(state.slot.name, state.slot) for state in states]
+    return ClusterPlan.model_validate_json(latest.plan).afresh(found, repair=repair)
 
 
 def as_patient(row: SlotRow) -> Patient:

@@ -13,8 +13,9 @@ from domain.pools import PoolSize
 from domain.repairs import Policy, Prudence, Remedy
 from store.repairs import Repairs
 from store.rows import ClusterRow, OperationRow, PoolRow, SlotRow, now
-from tests.store.desk import TERMS, Desk, ask
+from tests.store.desk import RELEASE, TERMS, Desk, ask
 from tests.store.invariants import broken
+from tests.store.test_upgrades import NEXT, begun, ended, renewed
 
 PRUDENCE = Prudence(patience_seconds=300)
 LONG = timedelta(hours=1)
@@ -227,6 +228,37 @@ async def test_what_was_called_off_is_not_begun_again_by_itself(
     await desk.clusters.reach(Reached.badly(asked.id, None, Failure(kind="Failed", message="no")))
     await ill(desk, first)
     assert await repairs.consider(await uid(desk)) is not None, "it was the repair that came last"
+
+
+@pytest.mark.parametrize(
+    ("phase", "release"),
+    [
+        (SlotPhase.LOST, NEXT),
+        (SlotPhase.RELEASED, NEXT),
+        (SlotPhase.FAILED, NEXT),
+        (SlotPhase.DEPLOYED, RELEASE.version),
+    ],
+)
+async def test_what_is_replaced_in_a_half_done_upgrade_joins_at_its_version(
+    desk: Desk, repairs: Repairs, phase: SlotPhase, release: str
+) -> None:
+    await desk.standing()
+    upgrading, planned = await begun(desk)
+    master, first, _ = (machine.named for machine in planned.machines)
+    await renewed(desk, upgrading.id, master)
+    await ended(desk, upgrading.id, well=False)
+    await desk.change(SlotRow, {"phase": phase, "changed": now() - LONG}, name=first)
+    operation = await repair(repairs)
+    assert operation is not None
+    plan = await desk.operations.plan(operation.id)
+    assert plan.repair is not None
+    [mending] = plan.repair.mending
+    assert mending.machine.slot.release.version == release
+    assert mending.machine.slot in plan.workers
+    states = {state.slot.name: state for state in (await desk.clusters.nodes("hello")).slots}
+    assert states[first].slot == mending.machine.slot
+    await ended(desk, operation.id, well=False)
+    assert (await desk.clusters.get("hello")).pending == NEXT, "the upgrade is to be finished"
 
 
 async def test_nobody_considers_a_cluster_that_is_gone(desk: Desk, repairs: Repairs) -> None:
