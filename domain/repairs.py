@@ -135,13 +135,15 @@ def choose(
     now: datetime,
     *,
     wanted: Mapping[str, int],
+    silent: Collection[str] = (),
     named: Collection[str] = (),
     unasked: bool = False,
 ) -> Choice:
     """What may be mended now, if so many nodes are `wanted` of each pool of workers. Only those
     `named`, which then need not have been ill for long, nor be thought ill at all: somebody may
     know better; or all that are ill, if nobody is named. `unasked`: nobody asks for it, so what was
-    mended of late is left, and what lost its machine just now."""
+    mended of late is left, and what lost its machine just now. `silent`: the members of its etcd
+    that did not answer when they were last asked."""
     patients = [_doubted(each) if each.name in named else each for each in patients]
     ill = [each for each in patients if each.remedy and (not named or each.name in named)]
     left: list[str] = []
@@ -161,7 +163,7 @@ def choose(
             left.append(f"{each.name} {why}")
         else:
             chosen.append(each)
-    mending, guarded = _control_planes(masters, [each for each in chosen if _leads(each)])
+    mending, guarded = _control_planes(masters, [each for each in chosen if _leads(each)], silent)
     left += guarded
     workers = [each for each in chosen if not _leads(each)]
     if heard:
@@ -255,28 +257,30 @@ def _not_by_itself(patient: Patient, prudence: Prudence, now: datetime) -> str:
 
 
 def _control_planes(
-    masters: Sequence[Patient], chosen: Sequence[Patient]
+    masters: Sequence[Patient], chosen: Sequence[Patient], silent: Collection[str]
 ) -> tuple[list[Mending], list[str]]:
     """Control planes are mended one after the other, those that etcd counts and does not hear
     first: it lets nobody in while a member is silent. None is taken out unless those that answer
-    are most of all members; and the only one there is holds everything, so it is never replaced."""
-    members = [each for each in masters if each.state.phase in ANSWERING or _is_sick(each)]
-    answering = [each for each in members if each.state.phase in ANSWERING]
-    silent = [each for each in members if _is_sick(each)]
+    are most of all members; and the only one there is holds everything, so it is never replaced.
+    Whoever is Ready answers, unless its member was silent when it was last asked."""
+    nodes = {each.name for each in masters if each.state.phase in ANSWERING or _is_sick(each)}
+    members = nodes.union(silent)
+    ready = {each.name for each in masters if each.state.phase in ANSWERING}
+    answering = ready.difference(silent)
     mending = [_mending(each) for each in chosen if each.remedy is Remedy.READMIT]
     left: list[str] = []
     for each in (each for each in chosen if _is_sick(each)):
-        if 2 * len(answering) > len(members):
-            mending.append(_mending(each))
-        elif len(members) == 1:
+        if len(nodes) == 1:
             mending.append(_mending(each, replaceable=False))
+        elif 2 * len(answering) > len(members):
+            mending.append(_mending(each))
         else:
             left.append(
                 f"{each.name} must stay as it is: {len(answering)} of {len(members)} control "
                 "planes answer, which is no majority without it"
             )
     mended = {each.named for each in mending}
-    deaf = [each.name for each in silent if each.name not in mended]
+    deaf = [each.name for each in masters if each.name in nodes - answering - mended]
     for each in (each for each in chosen if each.remedy is Remedy.FILL):
         if not answering:
             left.append(f"{each.name} waits for a control plane that works")

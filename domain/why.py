@@ -10,7 +10,7 @@ from domain.machine import Role, SlotPhase
 from domain.operation import Operation, Stage, Step, StepState
 from domain.quarantine import Quarantined
 from domain.repairs import Choice, Patient, Policy, Prudence, Remedy, choose
-from domain.seen import MachineSeen
+from domain.seen import Inside, MachineSeen
 
 PHASES: dict[Phase, str] = {
     Phase.PROVISIONING: "is being created",
@@ -75,6 +75,8 @@ class Facts(Frozen):
     wanted: Mapping[str, int]
     """How many nodes are wanted, by pool, the control plane among them."""
     patients: tuple[Patient, ...]
+    inside: Inside | None = None
+    """What its control planes' hosts said when they were last asked."""
     operation: Operation
     """The one that runs, or the last one that did."""
     stumbles: tuple[Step, ...] = ()
@@ -95,7 +97,8 @@ def explain(facts: Facts, prudence: Prudence, now: datetime) -> Reading:
     top = Cause(about=f"cluster/{cluster.name}", says=f"{cluster.name} {PHASES[cluster.phase]}")
     choice = Choice()
     if not _is_busy(facts):
-        choice = choose(facts.patients, prudence, now, wanted=facts.wanted)
+        silent = facts.inside.silent if facts.inside else ()
+        choice = choose(facts.patients, prudence, now, wanted=facts.wanted, silent=silent)
     return Reading(
         causes=(top, *_pools(facts), *_operation(facts), *_quarantine(facts)),
         advice=tuple(_advice(facts, choice)),

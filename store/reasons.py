@@ -12,7 +12,7 @@ from store import operations, slots, steps
 from store.clusters import as_cluster, living, unknown
 from store.engine import Database, Store, reading
 from store.quarantine import quarantined
-from store.repairs import as_patient
+from store.repairs import as_patient, inside_of
 from store.rows import OperationRow, StepRow
 
 
@@ -47,6 +47,7 @@ class Reasons(Store):
             policy=Policy(cluster.policy),
             wanted={CONTROL_PLANE: masters, **{pool.name: pool.wanted for pool in pools}},
             patients=tuple(map(as_patient, rows)),
+            inside=await inside_of(session, cluster),
             operation=operations.as_operation(latest),
             stumbles=tuple(steps.as_step(row) for row in stumbles),
             quarantined=tuple(await quarantined(session, self._terms)),

@@ -21,13 +21,13 @@ from domain.repairs import (
     choose,
     counted,
 )
-from domain.seen import Readiness
+from domain.seen import Inside, Readiness
 from domain.upgrades import joining
 from domain.why import WORDS
 from store import answers, operations, plans, slots
 from store.clusters import held, living, opened, unknown
 from store.engine import Database, Store, reading, transaction
-from store.rows import ClusterRow, OperationRow, SlotRow, now
+from store.rows import ClusterRow, OperationRow, SlotRow, WatchRow, now
 
 MENDABLE = frozenset(
     phase for phase, row in ADMISSION.items() if row[Asked.REPAIR] is Verdict.ACCEPTED
@@ -62,7 +62,8 @@ class Repairs(Store):
         _refuse_strangers(name, nodes, rows)
         patients = [as_patient(row) for row in rows]
         wanted = await _wanted(session, cluster)
-        choice = choose(patients, self._prudence, now(), wanted=wanted, named=nodes)
+        silent = await _silent(session, cluster)
+        choice = choose(patients, self._prudence, now(), wanted=wanted, silent=silent, named=nodes)
         if choice.mending:
             return await self._record(session, cluster, latest, rows, choice, ask)
         if choice.left_alone:
@@ -94,7 +95,10 @@ class Repairs(Store):
         unasked = found.policy == Policy.AUTOMATIC and latest.stage != Stage.CANCELLED
         patients = [as_patient(row) for row in rows]
         wanted = await _wanted(session, found)
-        choice = choose(patients, self._prudence, now(), wanted=wanted, unasked=unasked)
+        silent = await _silent(session, found)
+        choice = choose(
+            patients, self._prudence, now(), wanted=wanted, silent=silent, unasked=unasked
+        )
         if choice.mending and unasked:
             method = "windlass.v1.Health/Repair"
             ask = Ask(tenant=found.tenant, caller=OURSELVES, method=method)
@@ -187,6 +191,17 @@ def as_patient(row: SlotRow) -> Patient:
 
 async def _wanted(session: AsyncSession, cluster: ClusterRow) -> dict[str, int]:
     return {pool.name: pool.wanted for pool in await slots.pools_of(session, cluster.uid)}
+
+
+async def inside_of(session: AsyncSession, cluster: ClusterRow) -> Inside | None:
+    """What its hosts said when they were last asked."""
+    watch = await session.get(WatchRow, cluster.uid)
+    return Inside.model_validate_json(watch.inside) if watch and watch.inside else None
+
+
+async def _silent(session: AsyncSession, cluster: ClusterRow) -> tuple[str, ...]:
+    inside = await inside_of(session, cluster)
+    return inside.silent if inside else ()
 
 
 def _proposed(name: str, choice: Choice) -> str:

@@ -219,3 +219,18 @@ def test_a_place_that_is_empty_since_just_now_is_not_filled_unless_somebody_asks
     assert chosen(choose(empty, PRUDENCE, NOW, wanted=ANY)) == {"w": Remedy.FILL}
     later = NOW + timedelta(seconds=300)
     assert choose(empty, PRUDENCE, later, wanted=ANY, unasked=True).mending
+
+
+def test_a_member_of_etcd_that_is_silent_counts_for_no_majority() -> None:
+    patients = cluster([SlotPhase.HEALTHY] * 2 + [SlotPhase.JOINED], [])
+    assert chosen(choose(patients, PRUDENCE, NOW, wanted=ANY)) == {"c2": Remedy.REVIVE}
+    own = choose(patients, PRUDENCE, NOW, wanted=ANY, silent=["c2"])
+    assert chosen(own) == {"c2": Remedy.REVIVE}
+    for silent in ("c0", "10.0.0.9"):  # one of them, or one that is no node any more
+        for named in ((), ("c2",)):
+            choice = choose(patients, PRUDENCE, NOW, wanted=ANY, silent=[silent], named=named)
+            assert choice.mending == ()
+            assert "is no majority without it" in choice.left_alone[0]
+    missing = cluster([SlotPhase.HEALTHY] * 3 + [SlotPhase.RELEASED], [])
+    choice = choose(missing, PRUDENCE, NOW, wanted=ANY, silent=["c0"])
+    assert choice.left_alone == ("c3 waits for c0: etcd lets nobody in before",)

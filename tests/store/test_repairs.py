@@ -10,9 +10,13 @@ from domain.errors import Conflict, Failure, NotFound
 from domain.machine import SlotPhase
 from domain.operation import Cancelled, Kind, Operation, Reached, Stage
 from domain.pools import PoolSize
+from domain.quarantine import Terms
 from domain.repairs import Policy, Prudence, Remedy
+from domain.seen import Inside, MemberSeen
+from store.reasons import Reasons
 from store.repairs import Repairs
-from store.rows import ClusterRow, OperationRow, PoolRow, SlotRow, now
+from store.rows import ClusterRow, OperationRow, PoolRow, SlotRow, WatchRow, now
+from store.watches import Watches
 from tests.store.desk import RELEASE, TERMS, Desk, ask
 from tests.store.invariants import broken
 from tests.store.test_upgrades import NEXT, begun, ended, renewed
@@ -259,6 +263,27 @@ async def test_what_is_replaced_in_a_half_done_upgrade_joins_at_its_version(
     assert states[first].slot == mending.machine.slot
     await ended(desk, operation.id, well=False)
     assert (await desk.clusters.get("hello")).pending == NEXT, "the upgrade is to be finished"
+
+
+async def test_a_silent_member_of_etcd_is_known_to_whoever_repairs(
+    desk: Desk, repairs: Repairs
+) -> None:
+    await desk.standing(control_planes=3)
+    first, _, last, *_ = await names(desk)
+    await ill(desk, last)
+    members = tuple(
+        MemberSeen(name=name, answers=name != first) for name in (await names(desk))[:3]
+    )
+    await Watches(desk.database).heard(await uid(desk))
+    await desk.change(WatchRow, {"inside": Inside(members=members).model_dump_json()})
+    with pytest.raises(Conflict, match="no majority without it"):
+        await repair(repairs, last)
+    await repairs.set_policy("default", "hello", Policy.AUTOMATIC)
+    assert await repairs.consider(await uid(desk)) is None
+    assert "no majority without it" in (await desk.clusters.get("hello")).message
+    why = await Reasons(desk.database, Terms()).of("default", "hello")
+    assert why.inside is not None
+    assert why.inside.silent == (first,)
 
 
 async def test_nobody_considers_a_cluster_that_is_gone(desk: Desk, repairs: Repairs) -> None:
