@@ -12,7 +12,7 @@ from domain.errors import Failure
 from domain.frozen import Frozen
 from domain.machine import Machine
 from domain.ports import Node, Returning
-from workflows.policies import BRIEF, COURTESY, POWER, RETURNING
+from workflows.policies import BRIEF, COURTESY, IN_PASSING, POWER, RETURNING
 from workflows.steps import do
 from workflows.unwind import Unwind
 
@@ -24,7 +24,8 @@ class Revival(Frozen):
     node: Node
     ready_seconds: float
     alone: bool = False
-    """Whether there is no other control plane to ask about it: then nobody is asked before."""
+    """Whether there is no other control plane to ask about it: then one look without an answer
+    means that it is not Ready."""
 
 
 class Revived(Frozen):
@@ -43,7 +44,7 @@ class ReviveNode:
 
     @workflow.run
     async def run(self, revival: Revival) -> Revived:
-        if not revival.alone and await self._is_ready(revival.node):
+        if await self._is_ready(revival.node, alone=revival.alone):
             return Revived(by_itself=True)
         try:
             async with Unwind() as unwind:
@@ -59,15 +60,16 @@ class ReviveNode:
             return Revived(trouble=understood(error))
         return Revived()
 
-    async def _is_ready(self, node: Node) -> bool:
-        """An API that does not answer says nothing about the node; then it is left alone."""
+    async def _is_ready(self, node: Node, *, alone: bool) -> bool:
+        """An API that does not answer says nothing about the node, and it is left alone; unless
+        the API is its own."""
         try:
-            await do(Kubernetes.check_node, node, BRIEF)
+            await do(Kubernetes.check_node, node, IN_PASSING if alone else BRIEF)
         except FailureError as error:
             if pushed_aside(error):
                 raise
             why = understood(error)
-            if why.reason != "NODE_NOT_READY":
+            if why.reason != "NODE_NOT_READY" and not alone:
                 message = f"it is not known how {node.named} is: {why.message}"
                 raise ApplicationError(message, type="Failed", non_retryable=True) from error
             return False

@@ -164,6 +164,22 @@ async def test_a_node_that_is_named_and_works_is_left_alone(opened: Opening) -> 
         await assert_whole(place)
 
 
+async def test_the_only_control_plane_is_looked_at_before_it_is_restarted(opened: Opening) -> None:
+    async with opened() as place:
+        await place.create(1, 1)
+        [master] = await states(place, Role.CONTROL_PLANE)
+        metal = held(place, master.slot)
+        for is_back in (True, False):
+            before = metal.power_cycles
+            metal.powered = is_back
+            await place.saw(master.slot.name, SlotPhase.JOINED)
+            asked = await place.ask_repair()
+            assert asked is not None
+            await place.carry_out(asked)
+            assert (metal.power_cycles > before) is not is_back
+            await assert_whole(place)
+
+
 async def test_a_cluster_that_may_heals_by_itself(opened: Opening) -> None:
     async with opened() as place:
         await place.create(3, 2)
