@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.admission import ADMISSION, Asked, Verdict
 from domain.cluster import ClusterPlan, Phase, advance
-from domain.errors import Conflict, NotFound
+from domain.errors import Conflict, DomainError, NotFound
 from domain.machine import Role, SlotPhase, SlotState
 from domain.operation import Ask, Kind, Operation, OperationId, Stage
 from domain.repairs import (
@@ -102,8 +102,13 @@ class Repairs(Store):
         if choice.mending and unasked:
             method = "windlass.v1.Health/Repair"
             ask = Ask(tenant=found.tenant, caller=OURSELVES, method=method)
-            return await self._record(session, found, latest, rows, choice, ask)
-        if (proposal := _proposed(found.name, choice)) != found.proposal:
+            try:
+                return await self._record(session, found, latest, rows, choice, ask)
+            except DomainError as error:  # nothing of it is written; whoever looks on can read why
+                proposal = f"a repair cannot be begun: {error}"[:PROPOSAL_LENGTH]
+        else:
+            proposal = _proposed(found.name, choice)
+        if proposal != found.proposal:
             found.proposal = proposal
         return None
 
@@ -138,13 +143,14 @@ class Repairs(Store):
         repair = self._repair(states, choice)
         plan = _plan(latest, states, repair)
         plans.refuse_what_is_too_large(plan)
+        phase = advance(cluster.name, Phase(cluster.phase), Phase.RECONCILING)
         mending = {each.named: each for each in repair.mending}
         for row in rows:
             if each := mending.get(row.name):
                 row.slot = each.machine.slot.model_dump_json()
                 row.mends, row.mended = counted(as_patient(row), self._prudence, now()), now()
         operation = OperationId(str(uuid4()))
-        cluster.phase = advance(cluster.name, Phase(cluster.phase), Phase.RECONCILING)
+        cluster.phase = phase
         cluster.message = f"repair: accepted (op {operation})"
         cluster.proposal = ""
         cluster.operation = operation

@@ -13,6 +13,7 @@ from domain.pools import PoolSize
 from domain.quarantine import Terms
 from domain.repairs import Policy, Prudence, Remedy
 from domain.seen import Inside, MemberSeen
+from store.plans import LARGEST_PLAN
 from store.reasons import Reasons
 from store.repairs import Repairs
 from store.rows import ClusterRow, OperationRow, PoolRow, SlotRow, WatchRow, now
@@ -284,6 +285,24 @@ async def test_a_silent_member_of_etcd_is_known_to_whoever_repairs(
     why = await Reasons(desk.database, Terms()).of("default", "hello")
     assert why.inside is not None
     assert why.inside.silent == (first,)
+
+
+async def test_a_repair_that_cannot_be_recorded_is_told_and_fails_nobody(
+    desk: Desk, repairs: Repairs
+) -> None:
+    create = await desk.standing()
+    _, first, _ = await names(desk)
+    await ill(desk, first)
+    plan = await desk.operations.plan(create.id)
+    large = plan.model_copy(update={"endpoint": "x" * LARGEST_PLAN})
+    await desk.change(OperationRow, {"plan": large.model_dump_json()}, id=create.id)
+    await repairs.set_policy("default", "hello", Policy.AUTOMATIC)
+    assert await repairs.consider(await uid(desk)) is None
+    cluster = await desk.clusters.get("hello")
+    assert "a repair cannot be begun" in cluster.message
+    assert (cluster.phase, cluster.operation) == (Phase.RUNNING, create.id)
+    [row] = await desk.all(SlotRow, name=first)
+    assert row.mends == 0
 
 
 async def test_nobody_considers_a_cluster_that_is_gone(desk: Desk, repairs: Repairs) -> None:
