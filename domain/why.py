@@ -3,10 +3,11 @@ do now. Made of what the rows say and of nothing else."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from itertools import islice
 
 from domain.cluster import Cluster, Phase
 from domain.frozen import Frozen
-from domain.machine import Role, SlotPhase
+from domain.machine import Role, SlotPhase, SlotState
 from domain.operation import Operation, Stage, Step, StepState
 from domain.quarantine import Quarantined
 from domain.repairs import Choice, Patient, Policy, Prudence, Remedy, choose
@@ -75,6 +76,8 @@ class Facts(Frozen):
     wanted: Mapping[str, int]
     """How many nodes are wanted, by pool, the control plane among them."""
     patients: tuple[Patient, ...]
+    trouble: str = ""
+    """What the last look found that is not as it should be."""
     inside: Inside | None = None
     """What its control planes' hosts said when they were last asked."""
     operation: Operation
@@ -99,14 +102,45 @@ def explain(facts: Facts, prudence: Prudence, now: datetime) -> Reading:
     if not _is_busy(facts):
         silent = facts.inside.silent if facts.inside else ()
         choice = choose(facts.patients, prudence, now, wanted=facts.wanted, silent=silent)
+    seen = (*_trouble(facts), *_upgrade(facts), *_pools(facts), *_inside(facts))
     return Reading(
-        causes=(top, *_pools(facts), *_operation(facts), *_quarantine(facts)),
+        causes=(top, *seen, *_operation(facts), *_quarantine(facts)),
         advice=tuple(_advice(facts, choice)),
     )
 
 
 def _is_busy(facts: Facts) -> bool:
     return facts.operation.ended is None
+
+
+def _trouble(facts: Facts) -> Iterator[Cause]:
+    """What the last look found, in its own words."""
+    if facts.trouble:
+        about = f"cluster/{facts.cluster.name}"
+        yield Cause(about=about, says=f"when last looked at: {facts.trouble}", depth=1)
+
+
+def _upgrade(facts: Facts) -> Iterator[Cause]:
+    cluster = facts.cluster
+    if cluster.pending and not _is_busy(facts):
+        says = f"its upgrade from {cluster.version} to {cluster.pending} is not finished"
+        yield Cause(about=f"cluster/{cluster.name}", says=says, depth=1)
+
+
+def _inside(facts: Facts) -> Iterator[Cause]:
+    """Members that do not answer, whatever their nodes say; machines that nodes run on and that
+    are not ours any more."""
+    for name in facts.inside.silent[:MOST_NODES] if facts.inside else ():
+        says = f"etcd member {name} did not answer when it was last asked"
+        yield Cause(about=f"node/{name}", says=says, depth=1)
+    taken = (each for each in facts.patients if not each.remedy and _is_taken(each))
+    for each in islice(taken, MOST_NODES):
+        yield _metal(each.state, depth=1)
+
+
+def _is_taken(patient: Patient) -> bool:
+    seen = patient.state.machine
+    return seen is not None and seen.system_id == patient.state.system_id and not seen.ours
 
 
 def _pools(facts: Facts) -> Iterator[Cause]:
@@ -135,9 +169,13 @@ def _node(patient: Patient) -> Iterator[Cause]:
         says += f"; it was to be mended {patient.mends} times in a row"
     yield Cause(about=f"node/{name}", says=says, since=patient.since, depth=2)
     if state.system_id:
-        host = f" ({state.hostname})" if state.hostname else ""
-        says = f"{state.system_id}{host} {_in_maas(state.status, state.machine)}"
-        yield Cause(about=f"machine/{state.system_id}", says=says, depth=3)
+        yield _metal(state, depth=3)
+
+
+def _metal(state: SlotState, *, depth: int) -> Cause:
+    host = f" ({state.hostname})" if state.hostname else ""
+    says = f"{state.system_id}{host} {_in_maas(state.status, state.machine)}"
+    return Cause(about=f"machine/{state.system_id}", says=says, depth=depth)
 
 
 def _in_maas(status: str, seen: MachineSeen | None) -> str:
@@ -202,9 +240,17 @@ def _advice(facts: Facts, choice: Choice) -> Iterator[Advice]:
     for text in choice.left_alone:
         yield Advice(command="", because=text)
     if not _is_busy(facts):
+        yield from _of_upgrade(facts)
         yield from _of_sizes(facts)
         yield from _of_the_hopeless(facts)
         yield from _of_quarantine(facts)
+
+
+def _of_upgrade(facts: Facts) -> Iterator[Advice]:
+    cluster = facts.cluster
+    if cluster.pending:
+        command = f"windlass cluster upgrade {cluster.name} {cluster.pending}"
+        yield Advice(command=command, because="it goes on where the last upgrade stopped")
 
 
 def _of_sizes(facts: Facts) -> Iterator[Advice]:

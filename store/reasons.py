@@ -3,6 +3,7 @@
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.health import JUDGED
 from domain.naming import CONTROL_PLANE
 from domain.operation import StepState
 from domain.quarantine import Terms
@@ -47,6 +48,7 @@ class Reasons(Store):
             policy=Policy(cluster.policy),
             wanted={CONTROL_PLANE: masters, **{pool.name: pool.wanted for pool in pools}},
             patients=tuple(map(as_patient, rows)),
+            trouble=cluster.trouble if cluster.phase in JUDGED else "",
             inside=await inside_of(session, cluster),
             operation=operations.as_operation(latest),
             stumbles=tuple(steps.as_step(row) for row in stumbles),

@@ -10,7 +10,7 @@ from domain.machine import Role, SlotPhase
 from domain.operation import Kind, Operation, OperationId, Stage, Step, StepKey, StepState
 from domain.quarantine import Quarantined
 from domain.repairs import Patient, Policy, Prudence, Remedy
-from domain.seen import MachineSeen, NodeSeen, Readiness
+from domain.seen import Inside, MachineSeen, MemberSeen, NodeSeen, Readiness
 from domain.why import PHASES, SLOTS, WORDS, Facts, Reading, explain
 from tests.domain.test_repairs import LONG_AGO, NOW, patient
 
@@ -184,3 +184,31 @@ def test_an_automatic_repair_is_announced() -> None:
     stopped = found.operation.model_copy(update={"stage": Stage.CANCELLED})
     called_off = found.model_copy(update={"operation": stopped})
     assert "by itself" not in read(called_off).advice[0].because
+
+
+def test_an_upgrade_that_stopped_is_to_be_gone_on_with() -> None:
+    found = facts(patient("w-a"))
+    pending = found.cluster.model_copy(update={"pending": "1.33.0"})
+    reading = read(found.model_copy(update={"cluster": pending}))
+    says = [each.says for each in reading.causes]
+    assert "its upgrade from 1.32.1 to 1.33.0 is not finished" in says
+    assert [each.command for each in reading.advice] == ["windlass cluster upgrade hello 1.33.0"]
+
+
+def test_what_the_last_look_found_is_told_where_every_node_is_ready() -> None:
+    worker = patient("w-a")
+    machine = MachineSeen(slot="w-a", system_id="m-w-a", status="Ready", ours=False)
+    taken = worker.state.model_copy(update={"machine": machine})
+    members = (MemberSeen(name="control-plane-a", answers=False),)
+    found = facts(worker.model_copy(update={"state": taken})).model_copy(
+        update={"trouble": "certificates expire", "inside": Inside(members=members)}
+    )
+    causes = {(each.about, each.says) for each in read(found).causes}
+    assert causes >= {
+        ("cluster/hello", "when last looked at: certificates expire"),
+        (
+            "node/control-plane-a",
+            "etcd member control-plane-a did not answer when it was last asked",
+        ),
+        ("machine/m-w-a", "m-w-a was taken from us in MAAS, where it is Ready"),
+    }
