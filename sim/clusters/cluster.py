@@ -59,6 +59,8 @@ class Node(Record):
     series: str = "jammy"
     created: float
     joined: float
+    turned: float = 0
+    """When its host last went down or came back."""
     labels: dict[str, str] = Field(default_factory=dict)
     annotations: dict[str, str] = Field(default_factory=dict)
     taints: list[Taint] = Field(default_factory=list)

@@ -268,13 +268,25 @@ class SimulatedClusters:
         cluster = self._clusters.get(uid)
         if cluster is None:
             return
-        self._running[address] = (uid, name)
+        if self._running.get(address) != (uid, name):
+            self._running[address] = (uid, name)
+            self._turned(uid, name)
         if self._servers is not None and address in cluster.servers:
             await self._servers.serve(uid, address)
 
     async def host_stopped(self, address: str) -> None:
-        if self._running.pop(address, None) is not None and self._servers is not None:
+        stopped = self._running.pop(address, None)
+        if stopped is None:
+            return
+        self._turned(*stopped)
+        if self._servers is not None:
             await self._servers.stop(address)
+
+    def _turned(self, uid: str, name: str) -> None:
+        node = self.node(uid, name)
+        if node is not None:
+            node.turned = self._clock.now()
+            self.keep_node(node)
 
     def network_applied(self, uid: str) -> None:
         """The pod network is there. Saying it again changes nothing."""

@@ -112,7 +112,7 @@ def _conditions(node: Node, cluster: Cluster, *, ready: bool, runs: bool) -> lis
         elif cluster.network_since is None:
             why = "container runtime network not ready: cni plugin not initialized"
             told["Ready"] = ("False", "KubeletNotReady", why)
-    since = moment(max(node.joined, cluster.network_since or 0) if ready else node.joined)
+    since = moment(max(node.joined, node.turned, (cluster.network_since or 0) if ready else 0))
     return [
         {
             "type": condition,

@@ -95,7 +95,7 @@ class View:
         """A kubelet's lease: renewed as long as its host runs."""
         shelves = self._shelves
         runs = shelves.clusters.node_runs(shelves.uid, node.name)
-        now = shelves.seconds() if runs else node.joined
+        now = shelves.seconds() if runs else max(node.joined, node.turned)
         renewed = moment(now - now % (_LEASE_SECONDS // 4)).replace("Z", ".000000Z")
         return {
             "apiVersion": "coordination.k8s.io/v1",

@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -507,6 +508,31 @@ async def test_nodes_become_ready_by_time_alone(tmp_path: Path) -> None:
                 await clock.turn(31)
                 await eventually(lambda: watch.seen[1:] == [("MODIFIED", "cp-1")])
                 assert await status() == "Ready"
+
+
+async def test_a_node_whose_host_went_down_is_not_ready_since_then(tmp_path: Path) -> None:
+    clock = HandClock()
+    async with built(tmp_path, clock=clock) as site:
+        await site.initialise()
+        await site.worker("metal-1")
+        async with site.caller() as http:
+            ask = Asking(site, http)
+            await ask("POST", DAEMONSETS, NETWORK, expect=201)
+
+            async def ready() -> tuple[str, float]:
+                node = await ask("GET", f"{NODES}/metal-1")
+                [told] = (it for it in node["status"]["conditions"] if it["type"] == "Ready")
+                since = datetime.fromisoformat(told["lastTransitionTime"]).timestamp()
+                return told["status"], since
+
+            status, joined = await ready()
+            assert status == "True"
+            await clock.turn(100)
+            await site.clusters.host_stopped(site.addresses["metal-1"])
+            await clock.turn(100)
+            assert await ready() == ("Unknown", joined + 100)
+            await site.clusters.host_started(site.addresses["metal-1"], site.uid, "metal-1")
+            assert await ready() == ("True", joined + 200)
 
 
 async def test_only_a_daemonset_that_writes_cni_configuration_is_a_network(ask: Asking) -> None:
