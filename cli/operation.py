@@ -251,6 +251,8 @@ def _note(operation: Document) -> str:
     failure = operation["failure"]
     if failure:
         return str(failure["message"])
+    if operation["left_behind"]:
+        return f"{len(operation['left_behind'])} left behind"
     if operation["paused_by"]:
         return f"paused by {operation['paused_by']}"
     if operation["gate"]:

@@ -110,9 +110,9 @@ def line(event: pb.OperationEvent) -> str:
 def verdict(operation: pb.Operation) -> str:
     """How it ended, as the end of a sentence."""
     took = duration(elapsed(operation, datetime.now(UTC)))
-    return (
-        f"{operation.kind} {operation.subject} {pb.Stage.Name(operation.stage).lower()} in {took}"
-    )
+    left = f", {len(operation.left_behind)} left behind" if operation.left_behind else ""
+    stage = pb.Stage.Name(operation.stage).lower()
+    return f"{operation.kind} {operation.subject} {stage} in {took}{left}"
 
 
 def elapsed(thing: "pb.Operation | pb.Step", now: datetime) -> timedelta:

@@ -61,6 +61,18 @@ async def test_no_operations_are_told_apart_from_no_answer(peer: Peer, windlass:
     assert outcome.err == "there are no such operations\n"
 
 
+async def test_what_a_forced_delete_left_is_said_wherever_its_end_is(
+    peer: Peer, windlass: Windlass
+) -> None:
+    story = told("op-1")
+    left = ops.LeftBehind(node="worker-x7k2p", system_id="abc123", why="MAAS answered 503")
+    story.operation.left_behind.append(left)
+    peer.next_operation, peer.stories["op-1"] = "op-1", story
+    assert (await windlass("op", "list")).out.splitlines()[1].endswith("   1 left behind")
+    outcome = await windlass("cluster", "delete", "hello", "--yes", "--force", "--wait")
+    assert outcome.out.splitlines()[-1].endswith("succeeded in 10 s, 1 left behind")
+
+
 async def test_an_operation_may_be_named_in_full(history: Peer, windlass: Windlass) -> None:
     bare = await windlass("op", "get", "op-1", "-o", "json")
     assert (await windlass("op", "get", "operations/op-1", "-o", "json")).out == bare.out
