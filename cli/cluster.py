@@ -29,6 +29,7 @@ CLUSTER = (
     Column("KUBECONFIG", lambda it: "ready" if it["kubeconfig_ready"] else "not yet"),
     CLUSTERS[2],
 )
+NODE_NAME = Column("NODE", lambda it: it["name"])
 NODES = (
     Column("HOSTNAME", lambda it: it["hostname"]),
     Column("STATUS", lambda it: it["kubernetes_status"]),
@@ -194,15 +195,18 @@ async def scale(
 async def nodes(call: Call, name: Cluster) -> None:
     """List a cluster's nodes and their machines.
 
-    The control plane comes first. A node without a hostname has no machine yet."""
+    The control plane comes first. A node without a hostname has no machine yet. Its own name is
+    what kubectl and every --node call it; a server that does not tell names shows none."""
+    from cli.naming import node_names
     from protos.gen.kaas.api_pb2 import GetClusterNodesStatusMsg
 
     request = GetClusterNodesStatusMsg(clusterName=name)
     reply = await call.ask(clusters(call).GetClusterNodesStatus, request)
+    names = await node_names(call, name, [machine.maasSystemId for machine in reply.machines])
     call.page.many(
-        [documents.node(machine) for machine in reply.machines],
-        NODES,
-        lambda it: f"node/{it['hostname']}" if it["hostname"] else "",
+        [documents.node(*each) for each in zip(reply.machines, names, strict=True)],
+        (NODE_NAME, *NODES) if any(names) else NODES,
+        lambda it: f"node/{called}" if (called := it["name"] or it["hostname"]) else "",
         beside={"cluster": reply.Name or name},
         none=f"cluster {name} has no nodes",
     )

@@ -37,8 +37,10 @@ def cluster_detail(item: "api_pb2.ClusterDetailItem") -> Document:
     }
 
 
-def node(machine: "api_pb2.GetClusterNodesStatusReply.MachineStatus") -> Document:
+def node(machine: "api_pb2.GetClusterNodesStatusReply.MachineStatus", name: str = "") -> Document:
+    """A node with its machine; the name is the one that Kubernetes has, as far as it is known."""
     return {
+        "name": name,
         "hostname": machine.maasHostname,
         "kubernetes_status": machine.k8sNodeStatus,
         "kubernetes_version": machine.k8sVersion,

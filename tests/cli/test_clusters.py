@@ -1,6 +1,7 @@
 import json
 import re
 
+import grpc
 import pytest
 import yaml
 from syrupy.assertion import SnapshotAssertion
@@ -8,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 from protos.gen.kaas import api_pb2 as kaas
 from protos.gen.ops import clusters_pb2 as views
 from protos.gen.ops import operations_pb2 as ops
-from tests.cli.peer import Peer, Story, operation, told
+from tests.cli.peer import Peer, Refusal, Story, operation, told
 from tests.cli.running import Windlass
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
@@ -38,6 +39,13 @@ def site(peer: Peer) -> Peer:
         ),
         machine(k8sNodeStatus="Pending"),
     ]
+    node = views.NodeView
+    peer.views = [
+        views.ClusterView(
+            name="hello",
+            nodes=[node(name="worker-x7k2p", machine_id="abc123"), node(name="worker-hjklm")],
+        )
+    ]
     return peer
 
 
@@ -50,6 +58,30 @@ async def test_clusters_look_as_they_always_did(
     assert outcome.code == 0
     assert outcome.err == ""
     assert outcome.out == snapshot
+
+
+async def test_nodes_have_the_names_that_a_repair_takes(site: Peer, windlass: Windlass) -> None:
+    site.machines.reverse()
+    site.views[0].nodes[0].hostname = "sly-fox"
+    outcome = await windlass("cluster", "nodes", "hello", "-o", "json")
+    called = {item["hostname"]: item["name"] for item in json.loads(outcome.out)["items"]}
+    assert called == {"sly-fox": "worker-x7k2p", "": "worker-hjklm"}
+
+
+async def test_a_place_is_not_called_what_another_may_be(site: Peer, windlass: Windlass) -> None:
+    site.views[0].nodes.append(views.NodeView(name="worker-new"))
+    outcome = await windlass("cluster", "nodes", "hello", "-o", "name")
+    assert outcome.out == "node/worker-x7k2p\n"
+
+
+async def test_a_server_that_tells_no_names_shows_nodes_all_the_same(
+    site: Peer, windlass: Windlass
+) -> None:
+    site.refusals["WatchCluster"] = Refusal(grpc.StatusCode.UNIMPLEMENTED, "no such service")
+    outcome = await windlass("cluster", "nodes", "hello")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith("HOSTNAME ")
+    assert (await windlass("cluster", "nodes", "hello", "-o", "name")).out == "node/sly-fox\n"
 
 
 async def test_json_and_yaml_hold_the_same(site: Peer, windlass: Windlass) -> None:
