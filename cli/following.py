@@ -16,6 +16,24 @@ from cli.watching import BROKEN, FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, PAT
 from protos.gen.ops import clusters_pb2 as pb
 from protos.gen.ops.clusters_pb2_grpc import ClustersStub
 
+STATUS = {
+    "planned": "Pending",
+    "allocated": "Pending",
+    "deploying": "Pending",
+    "deployed": "Bootstrapping",
+    "joined": "NotReady",
+    "healthy": "Ready",
+    "lost": "Unknown",
+    "draining": "Ready,SchedulingDisabled",
+    "failed": "Failed",
+    "releasing": "Deleting",
+    "released": "Deleting",
+}
+"""How far a node's place has come, in the words of `windlass cluster nodes`."""
+
+CLOSED = ",SchedulingDisabled"
+"""What is said besides of a node that takes no new pods."""
+
 
 async def follow(call: Call, name: str) -> None:
     """Show the cluster, and what changes of it, until it is gone."""
@@ -38,19 +56,22 @@ async def views(
     channel: grpc.aio.Channel, name: str, tell: Callable[[str], None]
 ) -> AsyncGenerator[pb.ClusterView, None]:
     """Every view until the last. A stream that breaks is opened again, and begins with how the
-    cluster is then; one that says nothing for five minutes is believed to be broken for good."""
-    stub, pause, heard, begun = ClustersStub(channel), FIRST_PAUSE_SECONDS, time.monotonic(), False
+    cluster is then. How long an open one says nothing does not matter; a server that cannot be
+    reached for five minutes is believed to be gone for good."""
+    stub, pause, begun = ClustersStub(channel), FIRST_PAUSE_SECONDS, False
+    broken: float | None = None
     while True:
         stream = stub.Watch(pb.WatchClusterRequest(name=name))
         try:
             async for view in stream:
-                pause, heard, begun = FIRST_PAUSE_SECONDS, time.monotonic(), True
+                pause, begun, broken = FIRST_PAUSE_SECONDS, True, None
                 yield view
                 if view.phase == pb.CLUSTER_GONE:
                     return
         except grpc.aio.AioRpcError as error:
+            broken = time.monotonic() if broken is None else broken
             lost = begun and error.code() in BROKEN
-            if not lost or time.monotonic() - heard > PATIENCE_SECONDS:
+            if not lost or time.monotonic() - broken > PATIENCE_SECONDS:
                 raise
         finally:
             stream.cancel()
@@ -77,5 +98,7 @@ def _said(node: Document | None) -> str:
         return ""
     machine = " ".join(filter(None, (node["machine_id"], node["machine_status"], node["power"])))
     why = f" ({node['reason']})" if node["reason"] and node["phase"] != "healthy" else ""
-    closed = "" if node["schedulable"] or node["phase"] != "healthy" else ", takes no pods"
-    return f"{node['name']} {node['phase']}{why}{closed}" + (f", on {machine}" if machine else "")
+    status = STATUS.get(node["phase"], node["phase"])
+    if node["phase"] in ("joined", "healthy", "lost") and not node["schedulable"]:
+        status += CLOSED
+    return f"{node['name']} {status}{why}" + (f", on {machine}" if machine else "")

@@ -120,10 +120,10 @@ async def events(
             finally:
                 stream.cancel()
         except grpc.aio.AioRpcError as error:
+            if opened is not None and time.monotonic() - opened > LONGEST_PAUSE_SECONDS:
+                pause, heard = FIRST_PAUSE_SECONDS, time.monotonic()
             if error.code() not in BROKEN or time.monotonic() - heard > PATIENCE_SECONDS:
                 raise
-        if opened is not None and time.monotonic() - opened > LONGEST_PAUSE_SECONDS:
-            pause, heard = FIRST_PAUSE_SECONDS, time.monotonic()
         broken = True
         lost(f"connection lost, trying again in {pause:.1f} s")
         await asyncio.sleep(pause)

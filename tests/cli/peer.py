@@ -74,6 +74,8 @@ class Peer:
     why: str = "the catalogue offers nothing newer than 1.33.0"
     views: list[seen.ClusterView | None] = field(default_factory=list)
     """How a cluster is seen, one after the other; None: the stream breaks."""
+    quiet: float = 0.0
+    """So long nothing is said before a stream of views breaks."""
     stories: dict[str, Story] = field(default_factory=dict)
     refusals: dict[str, Refusal] = field(default_factory=dict)
     hung: set[str] = field(default_factory=set)
@@ -334,6 +336,7 @@ class Views(clusters_grpc.ClustersServicer):
             if view is not None:
                 yield view
             else:
+                await asyncio.sleep(self.peer.quiet)
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "the server goes away")
 
 
