@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 from cli import config, versions
-from cli.calling import Call
+from cli.calling import EDGE, Call
 from cli.complaints import Code, Complaint
 from cli.printing import Column
 
@@ -21,8 +21,16 @@ if TYPE_CHECKING:
 SECONDS = 3.0
 """For each thing asked. A doctor who is kept waiting has found something."""
 
-SERVICES = ("cnct.kaas.api.Cluster", "windlass.v1.Operations", "google.longrunning.Operations")
-"""What this command calls."""
+EDGE_READ = ("CloudletInfo", "CloudletRefs", "ClusterRefs")
+"""Records of the edge that others keep."""
+
+SERVICES = (
+    "cnct.kaas.api.Cluster",
+    *(f"windlass.v1.{name}" for name in ("Operations", "Clusters", "Health")),
+    "google.longrunning.Operations",
+    *(f"edgeproto.{name}Api" for name in (*EDGE, *EDGE_READ)),
+)
+"""What a server of this version serves; a test holds it to that."""
 
 SKEW_WARN_SECONDS = 2.0
 SKEW_FAIL_SECONDS = 60.0

@@ -6,6 +6,12 @@ from typing import Any
 
 import pytest
 
+from api.__main__ import Api
+from api.build import Build
+from api.launch import client
+from cli import doctor
+from settings import Settings
+from tests.api.caller import NOBODY
 from tests.cli.peer import Peer, http_served, served
 from tests.cli.running import Windlass
 
@@ -24,6 +30,16 @@ async def test_a_healthy_site_passes(peer: Peer, windlass: Windlass) -> None:
     for check in ("grpc", "version", "livez", "readyz", "clock", "state"):
         assert found[check]["state"] == "ok", found[check]
     assert all(found[f"health {service}"]["state"] == "ok" for service in peer.serving)
+
+
+async def test_every_service_of_a_server_is_asked_after(tmp_path: Path) -> None:
+    settings = Settings(
+        key_file=tmp_path / "seal.key", database=f"sqlite+aiosqlite:///{tmp_path}/w"
+    )
+    api = Api(settings, await client(NOBODY, "default"), Build())
+    served = {service.name for service in api.services}
+    assert set(doctor.SERVICES) == {name for name in served if not name.startswith("grpc.")}
+    await api.stop()
 
 
 async def test_the_sheet_has_a_line_for_each_check(peer: Peer, windlass: Windlass) -> None:
