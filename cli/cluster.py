@@ -10,7 +10,7 @@ from cli.calling import Call, command, group
 from cli.complaints import Code, Complaint
 from cli.operation import changed
 from cli.options import Cluster, Plan, RequestId, Sizes, Timeout, Wait, seconds
-from cli.printing import Column, Format
+from cli.printing import Column, Document, Format
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ CLUSTERS = (
 )
 CLUSTER = (
     *CLUSTERS[:2],
-    Column("KUBECONFIG", lambda it: "ready" if it["kubeconfig_ready"] else "not yet"),
+    Column("KUBECONFIG", lambda it: _kubeconfig(it)),
     CLUSTERS[2],
 )
 NODE_NAME = Column("NODE", lambda it: it["name"])
@@ -49,7 +49,7 @@ async def create(
         str, typer.Option("--version", metavar="V", help="Of Kubernetes; else the server's choice.")
     ] = "",
     control_planes: Annotated[
-        int, typer.Option("--control-planes", metavar="N", help="An odd number.")
+        int, typer.Option("--control-planes", metavar="N", help="1, 3 or 5.")
     ] = 1,
     pool: Annotated[
         list[str] | None,
@@ -74,7 +74,7 @@ async def create(
     plan: Plan = False,
     request_id: RequestId = "",
     wait: Wait = False,
-    within: Timeout = "30m",
+    within: Timeout = "4h",
 ) -> None:
     """Create a cluster.
 
@@ -147,7 +147,7 @@ async def delete(
     plan: Plan = False,
     request_id: RequestId = "",
     wait: Wait = False,
-    within: Timeout = "30m",
+    within: Timeout = "4h",
 ) -> None:
     """Delete a cluster and give its machines back.
 
@@ -179,7 +179,7 @@ async def scale(
     plan: Plan = False,
     request_id: RequestId = "",
     wait: Wait = False,
-    within: Timeout = "30m",
+    within: Timeout = "4h",
 ) -> None:
     """Give pools of a cluster another size.
 
@@ -244,9 +244,17 @@ async def kubeconfig(
     .windlass-backup. The current context changes with --use, or if there was none."""
     from pathlib import Path
 
+    from protos.gen.kaas.api_pb2 import STOPPING
+
     if (file or use) and not merge:
         raise Complaint("--file and --use belong to --merge", Code.USAGE, do="add --merge")
     found = await fetched(call, name)
+    if not found.kubeconfig and found.status == STOPPING:
+        raise Complaint(
+            f"the kubeconfig of cluster {name} is withdrawn: the cluster is being deleted",
+            Code.REFUSED,
+            do=f"windlass op list --subject cluster/{name} shows how far that is",
+        )
     if not found.kubeconfig:
         raise Complaint(
             f"cluster {name} has no kubeconfig yet",
@@ -282,6 +290,13 @@ async def merged(call: Call, name: str, text: str, file: "Path | None", use: boo
             "current_context": result.context,
         }
         call.page.one(document, f"cluster/{name}", lambda: "")
+
+
+def _kubeconfig(cluster: Document) -> str:
+    """Whether there is one to be had, now or later."""
+    if cluster["kubeconfig_ready"]:
+        return "ready"
+    return "withdrawn" if cluster["status"] == "STOPPING" else "not yet"
 
 
 async def fetched(call: Call, name: str) -> "api_pb2.ClusterDetailItem":

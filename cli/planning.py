@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from cli import documents
 from cli.calling import CHANGE_SECONDS, Call
-from cli.printing import tame
+from cli.printing import numbered, tame
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -41,23 +41,24 @@ def _drawn(plan: "operations_pb2.PlanResponse") -> "RenderableType":
     if not plan.kind:
         return Text("nothing would be done: all is as it is asked for")
     took = duration(plan.duration.ToTimedelta()) if plan.HasField("duration") else "nobody knows"
-    counted = f"{len(plan.steps)} steps, {len(plan.machines)} machines; how long: {took}"
+    steps, machines = numbered(len(plan.steps), "step"), numbered(len(plan.machines), "machine")
+    counted = f"{steps}, {machines}; how long: {took}"
     tree = Tree(
         Text.assemble((tame(f"{plan.kind} {plan.subject}"), "bold"), "  ", counted),
         guide_style="dim",
     )
-    machines = tree.add(Text("machines"))
+    branch = tree.add(Text("machines"))
     for each in plan.machines:
         fate = FATES.get(MachineFate.Name(each.fate), "")
         metal = f"{each.hostname} ({each.system_id})" if each.system_id else "none yet"
         kind = f" of type {each.instance_type}" if each.instance_type else ""
-        machines.add(Text(tame(f"{each.node}{kind}: {metal}, {fate}")))
-    steps: dict[str, list[str]] = {}
+        branch.add(Text(tame(f"{each.node}{kind}: {metal}, {fate}")))
+    verbs_of: dict[str, list[str]] = {}
     for step in plan.steps:
         turn = f" #{step.turn}" if step.turn > 1 else ""
-        steps.setdefault(step.subject, []).append(f"{step.verb}{turn}")
+        verbs_of.setdefault(step.subject, []).append(f"{step.verb}{turn}")
     order = tree.add(Text("steps"))
-    for subject, verbs in steps.items():
+    for subject, verbs in verbs_of.items():
         order.add(Text.assemble((tame(subject), "bold"), tame(f"  {', '.join(verbs)}")))
     tree.add(Text("nothing was changed", style="dim"))
     return tree

@@ -42,7 +42,7 @@ async def add(
     plan: Plan = False,
     request_id: RequestId = "",
     wait: Wait = False,
-    within: Timeout = "30m",
+    within: Timeout = "4h",
 ) -> None:
     """Add pools of workers to a cluster.
 
@@ -70,7 +70,7 @@ async def scale(
     plan: Plan = False,
     request_id: RequestId = "",
     wait: Wait = False,
-    within: Timeout = "30m",
+    within: Timeout = "4h",
 ) -> None:
     """Give pools of a cluster another size.
 
@@ -89,7 +89,7 @@ async def delete(
     plan: Plan = False,
     request_id: RequestId = "",
     wait: Wait = False,
-    within: Timeout = "30m",
+    within: Timeout = "4h",
 ) -> None:
     """Take pools out of a cluster and give their machines back.
 

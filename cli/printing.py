@@ -188,6 +188,11 @@ def console(stream: TextIO, color: bool | None = None) -> "Console":
     )
 
 
+def numbered(count: int, noun: str) -> str:
+    """So many of them, as people say it: 1 machine, 2 machines."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def tame(text: str, keep: str = "") -> str:
     """Text of others without what could steer a terminal."""
     return "".join(letter if letter.isprintable() or letter in keep else " " for letter in text)

@@ -6,6 +6,9 @@ import pytest
 import yaml
 from syrupy.assertion import SnapshotAssertion
 
+from api.kaas.states import NODE_STATUS
+from cli import following
+from domain.machine import SlotPhase
 from protos.gen.kaas import api_pb2 as kaas
 from protos.gen.ops import clusters_pb2 as views
 from protos.gen.ops import operations_pb2 as ops
@@ -88,6 +91,15 @@ async def test_json_and_yaml_hold_the_same(site: Peer, windlass: Windlass) -> No
     as_json = (await windlass("cluster", "list", "-o", "json")).out
     as_yaml = (await windlass("-o", "yaml", "cluster", "list")).out
     assert json.loads(as_json) == yaml.safe_load(as_yaml)
+
+
+async def test_a_cluster_that_is_on_its_way_out_has_no_kubeconfig_to_wait_for(
+    peer: Peer, windlass: Windlass
+) -> None:
+    peer.clusters["hello"] = kaas.ClusterDetailItem(name="hello", status=kaas.STOPPING)
+    assert " withdrawn " in (await windlass("cluster", "get", "hello")).out
+    outcome = await windlass("cluster", "kubeconfig", "hello")
+    assert "the kubeconfig of cluster hello is withdrawn" in outcome.err
 
 
 async def test_a_kubeconfig_is_never_part_of_a_cluster(site: Peer, windlass: Windlass) -> None:
@@ -263,6 +275,25 @@ async def test_a_watch_tells_what_changes_over_broken_connections_too(
     outcome = await windlass("cluster", "watch", "hello", "-o", form)
     assert outcome.code == 0
     assert re.sub(r"(?m)^\d\d:\d\d:\d\d", "12:03:04", outcome.out) == snapshot
+
+
+async def test_a_quiet_watch_outlives_its_server_too(
+    peer: Peer, windlass: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "PATIENCE_SECONDS", 0.3)
+    peer.quiet = 0.5
+    peer.views = [
+        seen(views.CLUSTER_RUNNING, "create: 2 nodes Ready (op 7c1e)"),
+        None,
+        seen(views.CLUSTER_GONE, "deleted"),
+    ]
+    outcome = await windlass("cluster", "watch", "hello")
+    assert (outcome.code, outcome.err) == (0, "")
+
+
+@pytest.mark.parametrize("phase", list(SlotPhase))
+def test_a_watch_says_of_a_node_what_a_list_of_nodes_does(phase: SlotPhase) -> None:
+    assert following.STATUS[phase.value] == NODE_STATUS[phase]
 
 
 async def test_watching_a_cluster_that_is_not_there_fails(peer: Peer, windlass: Windlass) -> None:

@@ -69,6 +69,19 @@ async def imported(*arguments: str) -> tuple[int, set[str]]:
     return int(code), set(modules)
 
 
+def test_a_change_is_followed_for_as_long_as_it_may_take() -> None:
+    """A creation has 4 hours, and any node may wait two for a machine."""
+    changing = ("cluster create", "cluster delete", "cluster scale", "cluster upgrade")
+    changing += ("pool add", "pool scale", "pool delete")
+    limits = {
+        " ".join(path): parameter.default
+        for path, command in commands()
+        for parameter in command.params
+        if "--timeout" in parameter.opts
+    }
+    assert {limits[name] for name in changing} == {"4h"}
+
+
 def test_every_command_there_should_be_is_there() -> None:
     assert {" ".join(path) for path, _ in commands()} == {
         *("cluster create", "cluster get", "cluster list", "cluster delete"),

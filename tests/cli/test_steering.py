@@ -118,6 +118,12 @@ async def test_every_change_can_be_foreseen_and_is_not_made(
     assert [name for name, _, _ in foreseeing.asked] == ["Plan"]
 
 
+async def test_a_plan_of_one_machine_is_told_as_one(foreseeing: Peer, windlass: Windlass) -> None:
+    del foreseeing.plan.machines[1:], foreseeing.plan.steps[1:]
+    outcome = await windlass("pool", "scale", "hello", "w=3", "--plan")
+    assert "  1 step, 1 machine; how long: " in outcome.out
+
+
 async def test_a_plan_of_nothing_says_so(peer: Peer, windlass: Windlass) -> None:
     outcome = await windlass("pool", "scale", "hello", "w=3", "--plan")
     assert (outcome.code, "nothing would be done" in outcome.out) == (0, True)
