@@ -7,13 +7,13 @@ from cli.complaints import Code, Complaint
 from cli.printing import Document
 
 
-def put(message: Any, path: str, text: str) -> None:
-    """Set one part of a message to what was typed for it."""
+def put(message: Any, path: str, text: str, typed: str = "") -> None:
+    """Set one part of a message to what was typed for it, under the name by which it is typed."""
     *above, last = path.split(".")
     for name in above:
         message = getattr(message, name)
     field = message.DESCRIPTOR.fields_by_name[last]
-    setattr(message, last, _value(field, text))
+    setattr(message, last, _value(field, text, typed or field.name))
 
 
 def number(described: Any, path: str) -> str:
@@ -43,6 +43,18 @@ def at(document: Document, path: str) -> Any:
     return found
 
 
+def shown(described: Any, document: Document, path: str) -> Any:
+    """One part of such a document for people: of an enum's word only what tells it from others."""
+    *above, last = path.split(".")
+    for name in above:
+        described = described.fields_by_name[name].message_type
+    found, enum = at(document, path), described.fields_by_name[last].enum_type
+    if enum is None or not isinstance(found, str):
+        return found
+    short = found.removeprefix(enum.name)
+    return found if short == found else short.lower()
+
+
 def _plain(field: Any, value: Any) -> Any:
     if field.message_type and field.message_type.GetOptions().map_entry:
         return dict(value)
@@ -60,9 +72,9 @@ def _single(field: Any, value: Any) -> Any:
     return value
 
 
-def _value(field: Any, text: str) -> Any:
+def _value(field: Any, text: str, typed: str) -> Any:
     if field.enum_type:
-        return _word(field, text)
+        return _word(field, text, typed)
     if field.cpp_type == field.CPPTYPE_STRING:
         return text
     try:
@@ -70,10 +82,10 @@ def _value(field: Any, text: str) -> Any:
             return {"true": True, "false": False}[text.lower()]
         return float(text) if field.cpp_type == field.CPPTYPE_DOUBLE else int(text)
     except (KeyError, ValueError):
-        raise Complaint(f"{field.name} cannot be {text!r}", Code.USAGE) from None
+        raise Complaint(f"{typed} cannot be {text!r}", Code.USAGE) from None
 
 
-def _word(field: Any, text: str) -> int:
+def _word(field: Any, text: str, named: str) -> int:
     """The number of an enum's word: the number itself, the whole word in any spelling, or as much
     of its end as no other has."""
     if text.isdecimal():
@@ -86,7 +98,7 @@ def _word(field: Any, text: str) -> int:
     if len(ends) == 1:
         return int(ends[0])
     known = ", ".join(_camel(value.name) for value in field.enum_type.values)
-    raise Complaint(f"{field.name} cannot be {text!r}", Code.USAGE, do=f"use one of {known}")
+    raise Complaint(f"{named} cannot be {text!r}", Code.USAGE, do=f"use one of {known}")
 
 
 def _spelt(word: str) -> str:

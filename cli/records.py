@@ -94,14 +94,18 @@ def _update(noun: Noun) -> Work:
 def _show(noun: Noun) -> Work:
     async def show(call: Call, name: str = "", **said: str | None) -> None:
         method = getattr(_stub(call, noun), f"Show{noun.message}")
-        stream = method(_message(noun, name, said), timeout=READ_SECONDS)
+        request = _message(noun, name, said)
+        stream = method(request, timeout=READ_SECONDS)
         found = [messages.plain(each) async for each in stream]
         columns = [Column(noun.metavar, lambda it: _name(noun, it))]
-        columns += [_column(flag) for flag in noun.flags]
-        call.page.many(
-            *(found, columns, lambda it: f"{noun.word}/{_name(noun, it)}"),
-            none=f"there is no {noun.word} like that; windlass {noun.word} create makes one",
+        columns += [_column(flag, request.DESCRIPTOR) for flag in noun.flags]
+        chosen = bool(name) or any(text is not None for text in said.values())
+        none = (
+            f"there is no {noun.word} like that"
+            if chosen
+            else f"there is no {noun.word}; windlass {noun.word} create makes one"
         )
+        call.page.many(*(found, columns, lambda it: f"{noun.word}/{_name(noun, it)}"), none=none)
 
     return show
 
@@ -139,7 +143,7 @@ def _message(noun: Noun, name: str, said: dict[str, str | None]) -> Any:
     for flag in noun.flags:
         typed = said.get(_variable(flag))
         if typed is not None:
-            messages.put(request, flag.path, typed)
+            messages.put(request, flag.path, typed, f"--{flag.name}")
     return request
 
 
@@ -147,9 +151,9 @@ def _name(noun: Noun, document: Document) -> str:
     return "/".join(messages.at(document, path) for path in noun.key)
 
 
-def _column(flag: Flag) -> Column:
+def _column(flag: Flag, described: Any) -> Column:
     title = flag.name.upper().replace("-", " ")
-    return Column(title, lambda it: messages.at(it, flag.path), wide=flag.wide)
+    return Column(title, lambda it: messages.shown(described, it, flag.path), wide=flag.wide)
 
 
 def _variable(flag: Flag) -> str:

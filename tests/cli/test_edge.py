@@ -64,6 +64,9 @@ async def test_a_site_is_described_shown_and_cleared_away(windlass: Windlass) ->
     assert shown["command"] == "run"
     assert (shown["image_type"], shown["del_opt"]) == ("ImageTypeDocker", "AutoDelete")
     assert (await windlass("app", "show", "nobody//", "-o", "name")).out == ""
+    assert (await windlass("app", "show", "nobody//")).err == "there is no app like that\n"
+    columns = (await windlass("app", "show")).out.splitlines()[1].split()
+    assert "docker" in columns, "as it was typed"
     assert (await windlass("app", "show", "-o", "name")).out == f"app/{APP}\n"
     assert "tele/west" in (await windlass("cloudlet", "show", "--dynamic-ips", "4")).out
     outcome = await windlass("operator", "delete", "tele")
@@ -97,6 +100,13 @@ async def test_an_empty_text_clears_and_silence_does_not(windlass: Windlass) -> 
 )
 async def test_what_cannot_be_is_not_sent(windlass: Windlass, typed: tuple[str, ...]) -> None:
     assert (await windlass(*typed)).code == 2
+
+
+async def test_a_refusal_names_what_was_typed(windlass: Windlass) -> None:
+    outcome = await windlass("cloudlet", "create", "tele/west", "--dynamic-ips", "many")
+    assert outcome.err.startswith("error: --dynamic-ips cannot be 'many'")
+    outcome = await windlass("operator", "show")
+    assert outcome.err == "there is no operator; windlass operator create makes one\n"
 
 
 @pytest.mark.parametrize(
