@@ -33,7 +33,7 @@ class Estimate(Frozen):
 
     percent: int
     eta: timedelta | None
-    """None when there is nothing to learn from yet, or nothing left to do."""
+    """None when some step has never been learnt from, or nothing is left to do."""
 
 
 USUALLY: dict[str, float] = {
@@ -307,7 +307,7 @@ def progress(
     whole = sum(map(usual, everything))
     share = 1 - sum(map(left, everything)) / whole if whole else 0.0
     seconds = sum(map(walk, legs))
-    known = any(key.verb in learnt for key in everything)
+    known = all(key.verb in learnt for key in everything)
     return Estimate(
         percent=min(99, max(0, int(100 * share))),
         eta=timedelta(seconds=seconds) if known and seconds else None,

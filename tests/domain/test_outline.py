@@ -210,8 +210,11 @@ def test_nothing_seen_is_no_progress_and_nothing_learnt_no_estimate(plan: Cluste
     legs = outline(Kind.CREATE_CLUSTER, plan)
     start = progress(legs, [], {}, START)
     assert (start.percent, start.eta) == (0, None)
-    known = progress(legs, [], {"machines.wait_deployed": 4.0}, START)
-    assert known.eta is not None
+    verbs = {key.verb for key in keys(legs)}
+    for verb in verbs:
+        others = dict.fromkeys(verbs - {verb}, 4.0)
+        assert progress(legs, [], others, START).eta is None, "the rest would be guessed"
+    assert progress(legs, [], dict.fromkeys(verbs, 4.0), START).eta is not None
 
 
 def test_what_is_done_side_by_side_takes_as_long_as_the_longest_lane() -> None:
