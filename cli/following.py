@@ -98,7 +98,7 @@ def _said(node: Document | None) -> str:
         return ""
     machine = " ".join(filter(None, (node["machine_id"], node["machine_status"], node["power"])))
     why = f" ({node['reason']})" if node["reason"] and node["phase"] != "healthy" else ""
-    status = STATUS.get(node["phase"], node["phase"])
+    status = STATUS.get(str(node["phase"]), str(node["phase"]))
     if node["phase"] in ("joined", "healthy", "lost") and not node["schedulable"]:
         status += CLOSED
     return f"{node['name']} {status}{why}" + (f", on {machine}" if machine else "")

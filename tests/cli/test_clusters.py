@@ -65,14 +65,15 @@ async def test_clusters_look_as_they_always_did(
 
 async def test_nodes_have_the_names_that_a_repair_takes(site: Peer, windlass: Windlass) -> None:
     site.machines.reverse()
-    site.views[0].nodes[0].hostname = "sly-fox"
     outcome = await windlass("cluster", "nodes", "hello", "-o", "json")
     called = {item["hostname"]: item["name"] for item in json.loads(outcome.out)["items"]}
     assert called == {"sly-fox": "worker-x7k2p", "": "worker-hjklm"}
 
 
 async def test_a_place_is_not_called_what_another_may_be(site: Peer, windlass: Windlass) -> None:
-    site.views[0].nodes.append(views.NodeView(name="worker-new"))
+    [view] = site.views
+    assert view is not None
+    view.nodes.append(views.NodeView(name="worker-new"))
     outcome = await windlass("cluster", "nodes", "hello", "-o", "name")
     assert outcome.out == "node/worker-x7k2p\n"
 

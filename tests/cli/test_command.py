@@ -71,8 +71,12 @@ async def imported(*arguments: str) -> tuple[int, set[str]]:
 
 def test_a_change_is_followed_for_as_long_as_it_may_take() -> None:
     """A creation has 4 hours, and any node may wait two for a machine."""
-    changing = ("cluster create", "cluster delete", "cluster scale", "cluster upgrade")
-    changing += ("pool add", "pool scale", "pool delete")
+    changing = (
+        *("cluster create", "cluster delete", "cluster scale", "cluster upgrade"),
+        "pool add",
+        "pool scale",
+        "pool delete",
+    )
     limits = {
         " ".join(path): parameter.default
         for path, command in commands()
