@@ -134,6 +134,16 @@ class Edge(Part):
     fetch_allow: tuple[str, ...] = Field(
         (), description="what URLs begin with that the API may fetch for apps; empty: none"
     )
+    external_address: str = Field(
+        "", description="where other API processes reach this one; empty: where it serves gRPC"
+    )
+    controller_lease: timedelta = Field(
+        timedelta(seconds=20),
+        description="how long an API process counts as alive that is not heard of",
+    )
+    node_patience: timedelta = Field(
+        timedelta(seconds=3), description="what each API process gets to tell its nodes"
+    )
 
 
 class MissingKeyError(Exception):

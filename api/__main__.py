@@ -16,6 +16,8 @@ from temporalio.client import Client
 from api import build
 from api.door import Door, Service
 from api.edge import serving as edge
+from api.edge.nodes import Attached
+from api.edge.presence import Presence, reached_at
 from api.kaas.cluster import Cluster, Offer
 from api.kaas.kubeconfigs import Kubeconfigs
 from api.kaas.routes import ROUTES
@@ -44,6 +46,7 @@ from store import operations as store
 from store import schema
 from store.changes import Changes
 from store.clusters import Building, Clusters
+from store.controllers import Controllers
 from store.engine import Database
 from store.following import Following
 from store.journal import Journal
@@ -85,7 +88,8 @@ class Api:
         window = settings.request_id_window
         forget = [partial(Changes(self._database).forget, CHANGES_KEPT)]
         self._sweep = Sweep(self._operations, self._launch, meters, window=window, forget=forget)
-        self._sweeping: asyncio.Task[None] | None = None
+        self._presence = Presence(Controllers(self._database), settings.edge.controller_lease)
+        self._beside: list[asyncio.Task[None]] = []
         self._admits = False
         clusters, door = self._clusters(built), Door(meters)
         self._server = Server(
@@ -121,7 +125,9 @@ class Api:
         """Open both doors, and return their addresses."""
         grpc = await self._server.start(self._settings.grpc_address)
         http = await self._web.start()  # the last, since it says that we are ready
-        self._sweeping = asyncio.create_task(self._sweep.run())
+        address = reached_at(self._settings.edge.external_address, grpc)
+        works = (self._sweep.run(), self._presence.run(address))
+        self._beside = [asyncio.create_task(work) for work in works]
         return grpc, http
 
     async def stop(self) -> None:
@@ -129,10 +135,10 @@ class Api:
         self._web.drain()
         await self._server.stop()
         await self._web.stop()  # its calls have been running as long
-        if self._sweeping is not None:
-            self._sweeping.cancel()
+        for work in self._beside:
+            work.cancel()
             with suppress(asyncio.CancelledError):
-                await self._sweeping
+                await work
         await self._launch.close()
         await self._tail.close()
         await self._database.close()
@@ -197,8 +203,9 @@ class Api:
             strict_references=said.strict_references,
             lax_masks=said.lax_masks,
             legacy_codes=said.legacy_codes,
+            node_patience=said.node_patience,
         )
-        return edge.services(self._database, Documents(said.fetch_allow), terms)
+        return edge.services(self._database, Documents(said.fetch_allow), terms, Attached())
 
     def _checks(self) -> list[Check]:
         return [

@@ -356,3 +356,12 @@ class ChangeRow(Row):
     noun: Mapped[str] = mapped_column(WORD)
     key: Mapped[str]
     time: Mapped[datetime]
+
+
+class ControllerRow(Row):
+    """That an API process is alive, until when."""
+
+    __tablename__ = "controllers"
+
+    address: Mapped[str] = mapped_column(SORTED, primary_key=True)
+    until: Mapped[datetime]

@@ -1,5 +1,6 @@
 """The services of the edge contract, put together."""
 
+from datetime import timedelta
 from typing import NamedTuple
 
 from api.door import Service
@@ -7,9 +8,11 @@ from api.edge import convert
 from api.edge.apps import AppApi
 from api.edge.cloudlet_infos import CloudletInfoApi
 from api.edge.cloudlets import CloudletApi
+from api.edge.controllers import ControllerApi
 from api.edge.developers import DeveloperApi
 from api.edge.drafting import Drafting
 from api.edge.flavors import FlavorApi
+from api.edge.nodes import Attached, NodeApi
 from api.edge.operators import OperatorApi
 from api.edge.records import Records
 from api.edge.refs import CloudletRefsApi, ClusterRefsApi
@@ -21,12 +24,15 @@ from protos.gen.edge import (
     app_pb2,
     cloudlet_pb2,
     cluster_pb2,
+    controller_pb2,
     developer_pb2,
     flavor_pb2,
+    node_pb2,
     operator_pb2,
     refs_pb2,
 )
 from store.apps import Apps
+from store.controllers import Controllers
 from store.engine import Database
 from store.shelf import Shelf
 
@@ -38,9 +44,12 @@ class Terms(NamedTuple):
     strict_references: bool = False
     lax_masks: bool = False
     legacy_codes: bool = False
+    node_patience: timedelta = timedelta(seconds=3)
 
 
-def services(database: Database, documents: Documents, terms: Terms) -> list[Service]:
+def services(
+    database: Database, documents: Documents, terms: Terms, attached: Attached
+) -> list[Service]:
     """All that is served of `edgeproto`."""
     shelf = Shelf(database, strict=terms.strict_references)
     apps = Apps(database, strict=terms.strict_references)
@@ -56,6 +65,7 @@ def services(database: Database, documents: Documents, terms: Terms) -> list[Ser
     )
     used = Records(shelf, Noun.CLOUDLET_REFS, refs_pb2.CloudletRefs, convert.cloudlet_refs)
     held = Records(shelf, Noun.CLUSTER_REFS, refs_pb2.ClusterRefs, convert.cluster_refs)
+    controllers = Controllers(database)
     served = (
         (developer_pb2, DeveloperApi(developers)),
         (operator_pb2, OperatorApi(operators)),
@@ -66,6 +76,8 @@ def services(database: Database, documents: Documents, terms: Terms) -> list[Ser
         (cloudlet_pb2, CloudletInfoApi(infos)),
         (refs_pb2, CloudletRefsApi(used)),
         (refs_pb2, ClusterRefsApi(held)),
+        (controller_pb2, ControllerApi(controllers)),
+        (node_pb2, NodeApi(attached, controllers, terms.node_patience)),
     )
     unknown = frozenset(Refusal.__members__) if terms.legacy_codes else frozenset()
     return [

@@ -29,6 +29,7 @@ TABLES = (
     "records",
     "links",
     "changes",
+    "controllers",
 )
 
 
@@ -272,3 +273,9 @@ def _records() -> None:
     )
     op.create_index("ix_changes_era_number", "changes", ["era", "number"])
     op.create_index("ix_changes_time", "changes", ["time"])
+    op.create_table(
+        "controllers",
+        sa.Column("address", SORTED, nullable=False),
+        sa.Column("until", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("address", name=op.f("pk_controllers")),
+    )

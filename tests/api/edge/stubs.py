@@ -17,9 +17,11 @@ from protos.gen.edge.app_pb2_grpc import AppApiStub
 from protos.gen.edge.cloudlet_pb2_grpc import CloudletApiStub, CloudletInfoApiStub
 from protos.gen.edge.cluster_pb2_grpc import ClusterApiStub
 from protos.gen.edge.common_pb2 import IP_SUPPORT_DYNAMIC
+from protos.gen.edge.controller_pb2_grpc import ControllerApiStub
 from protos.gen.edge.developer_pb2_grpc import DeveloperApiStub
 from protos.gen.edge.dme.loc_pb2 import Loc
 from protos.gen.edge.flavor_pb2_grpc import FlavorApiStub
+from protos.gen.edge.node_pb2_grpc import NodeApiStub
 from protos.gen.edge.operator_pb2_grpc import OperatorApiStub
 from protos.gen.edge.refs_pb2_grpc import CloudletRefsApiStub, ClusterRefsApiStub
 from tests.api.caller import Refusal, refused
@@ -36,6 +38,7 @@ class Edge:
             for stub in (
                 *(DeveloperApiStub, OperatorApiStub, FlavorApiStub, ClusterApiStub, AppApiStub),
                 *(CloudletApiStub, CloudletInfoApiStub, CloudletRefsApiStub, ClusterRefsApiStub),
+                *(ControllerApiStub, NodeApiStub),
             )
         ]
 

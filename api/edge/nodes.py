@@ -1,0 +1,82 @@
+"""The programs that are connected to a controller: to this one, or to any."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import grpc
+import grpc.aio
+import structlog
+
+from api.asking import Context
+from api.edge.matching import matches
+from protos.gen.edge.node_pb2 import Node
+from protos.gen.edge.node_pb2_grpc import NodeApiServicer, NodeApiStub
+from store.controllers import Controllers
+
+AT_ONCE = 20
+"""How many controllers are asked at the same time."""
+
+MOST = 10_000
+"""Nodes that are taken from one controller."""
+
+log = structlog.get_logger()
+
+
+class Attached:
+    """The nodes whose streams this process holds, by what each stream calls itself. They are gone
+    with their streams."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[tuple[int, str], Node] = {}
+
+    def put(self, stream: int, node: Node) -> None:
+        """A node that came by a stream. The same one again takes the place of the first."""
+        self._nodes[stream, node.key.SerializeToString(deterministic=True).hex()] = node
+
+    def drop(self, stream: int) -> None:
+        """Forget all that came by a stream."""
+        self._nodes = {key: node for key, node in self._nodes.items() if key[0] != stream}
+
+    def like(self, example: Node) -> list[Node]:
+        return [node for node in self._nodes.values() if matches(example, node)]
+
+
+class NodeApi(NodeApiServicer):
+    def __init__(self, attached: Attached, controllers: Controllers, patience: timedelta) -> None:
+        """`patience` is what each controller gets to answer."""
+        self._attached = attached
+        self._controllers = controllers
+        self._seconds = patience.total_seconds()
+
+    async def ShowNodeLocal(self, request: Node, context: Context) -> AsyncIterator[Node]:
+        for node in self._attached.like(request):
+            yield node
+
+    async def ShowNode(self, request: Node, context: Context) -> AsyncIterator[Node]:
+        """Asks every controller that is alive, this one too. Who does not answer is left out."""
+        turn = asyncio.Semaphore(AT_ONCE)
+
+        async def answered(address: str) -> list[Node]:
+            async with turn:
+                return await _asked(address, request, self._seconds)
+
+        alive = await self._controllers.alive()
+        for nodes in await asyncio.gather(*map(answered, alive)):
+            for node in nodes:
+                yield node
+
+
+async def _asked(address: str, request: Node, seconds: float) -> list[Node]:
+    """The nodes of one controller, or of them those that came before it broke off."""
+    found: list[Node] = []
+    options = [("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1)]
+    async with grpc.aio.insecure_channel(address, options=options) as channel:
+        try:
+            async for node in NodeApiStub(channel).ShowNodeLocal(request, timeout=seconds):
+                found.append(node)
+                if len(found) == MOST:
+                    break
+        except grpc.aio.AioRpcError as error:
+            log.info("controller does not answer", controller=address, error=error.details())
+    return found

@@ -1,0 +1,58 @@
+"""Presence: that this process is alive, told to the others again and again."""
+
+import asyncio
+import random
+from datetime import timedelta
+from socket import gethostname
+
+import structlog
+
+from domain.errors import DomainError
+from store.controllers import Controllers
+
+PER_LEASE = 3
+"""How often it is told in one lease, so that a round may be lost."""
+
+ANYWHERE = frozenset({"0.0.0.0", "[::]", ""})  # noqa: S104 (recognised, not bound)
+
+log = structlog.get_logger()
+
+
+class Presence:
+    def __init__(self, controllers: Controllers, lease: timedelta) -> None:
+        self._controllers = controllers
+        self._lease = lease
+
+    async def run(self, address: str) -> None:
+        """Keep the lease until cancelled, then give it back. A round that fails is logged, and the
+        next one tries again."""
+        pause = self._lease.total_seconds() / PER_LEASE
+        try:
+            while True:
+                await self._keep(address)
+                await asyncio.sleep(pause * random.uniform(0.8, 1.0))  # noqa: S311 (jitter)
+        finally:
+            await self._leave(address)
+
+    async def _keep(self, address: str) -> None:
+        try:
+            await self._controllers.keep(address, self._lease)
+        except DomainError as error:
+            log.warning("lease not kept", error=error.message)
+        except Exception:
+            log.exception("lease went wrong")
+
+    async def _leave(self, address: str) -> None:
+        try:
+            await self._controllers.leave(address)
+        except DomainError as error:  # then it runs out
+            log.warning("lease not given back", error=error.message)
+        except Exception:
+            log.exception("lease went wrong")
+
+
+def reached_at(said: str, listens: str) -> str:
+    """The address at which others reach this process: what its operator said, or else where it
+    listens, by the machine's name if that is everywhere."""
+    host, _, port = listens.rpartition(":")
+    return said or (f"{gethostname()}:{port}" if host in ANYWHERE else listens)
