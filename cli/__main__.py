@@ -11,6 +11,7 @@ from typer.exceptions import TyperException
 from cli import cluster, config, edge, health, operation, pool, records, upgrade
 from cli.calling import Call, Terms, command, complain, everywhere, show_help
 from cli.complaints import Code, Complaint
+from cli.options import SiteFile, SitePlan
 from cli.printing import Page
 
 app = typer.Typer(
@@ -71,6 +72,29 @@ async def version(call: Call) -> None:
     from cli import versions
 
     await versions.show(call)
+
+
+@app.command("apply")
+@command
+async def apply(call: Call, file: SiteFile, plan: SitePlan = False) -> None:
+    """Make all that a file describes at the edge as it says.
+
+    What is not there is created, what is other is changed, the rest is left alone; so it may be
+    asked for again, and has to be if it stopped half way."""
+    from cli import site
+
+    await site.apply(call, file, plan=plan)
+
+
+@app.command("delete")
+@command
+async def delete(call: Call, file: SiteFile, plan: SitePlan = False) -> None:
+    """Delete all that a file describes at the edge.
+
+    What is not there is passed over."""
+    from cli import site
+
+    await site.delete(call, file, plan=plan)
 
 
 for noun in edge.NOUNS:

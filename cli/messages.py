@@ -16,6 +16,28 @@ def put(message: Any, path: str, text: str, typed: str = "") -> None:
     setattr(message, last, _value(field, text, typed or field.name))
 
 
+def fill(message: Any, document: Any, above: str = "") -> list[str]:
+    """Write into a message what a file says, under the names that `plain` gives. Returns the paths
+    of all that is said; a list counts as one."""
+    if not isinstance(document, dict):
+        raise Complaint(f"{above or message.DESCRIPTOR.name} has to be a mapping", Code.USAGE)
+    said: list[str] = []
+    for name, value in document.items():
+        path = f"{above}.{name}" if above else str(name)
+        field = message.DESCRIPTOR.fields_by_name.get(name)
+        if field is None or path == "fields":
+            raise Complaint(f"{message.DESCRIPTOR.name} has no {path}", Code.USAGE)
+        if field.is_repeated:
+            _extend(getattr(message, name), field, value, path)
+        elif field.message_type:
+            said += fill(getattr(message, name), value, path)
+            continue
+        else:
+            _set(message, field, value, path)
+        said.append(path)
+    return said
+
+
 def number(described: Any, path: str) -> str:
     """A part's path as the contract writes it, by numbers."""
     numbers = []
@@ -53,6 +75,31 @@ def shown(described: Any, document: Document, path: str) -> Any:
         return found
     short = found.removeprefix(enum.name)
     return found if short == found else short.lower()
+
+
+def _extend(into: Any, field: Any, values: Any, path: str) -> None:
+    if not isinstance(values, list):
+        raise Complaint(f"{path} has to be a list", Code.USAGE)
+    for value in values:
+        if field.message_type:
+            fill(into.add(), value, path)
+        else:
+            into.append(_read(field, value, path))
+
+
+def _set(message: Any, field: Any, value: Any, path: str) -> None:
+    try:
+        setattr(message, field.name, _read(field, value, path))
+    except ValueError:
+        raise Complaint(f"{path} cannot be {value!r}", Code.USAGE) from None
+
+
+def _read(field: Any, value: Any, path: str) -> Any:
+    """A value as YAML read it. Text has to be text there: `1.10` without quotes is 1.1."""
+    if field.cpp_type == field.CPPTYPE_STRING and not isinstance(value, str):
+        do = "write it in quotes"
+        raise Complaint(f"{path} is text and cannot be {value!r}", Code.USAGE, do=do)
+    return _value(field, str(value), path)
 
 
 def _plain(field: Any, value: Any) -> Any:

@@ -44,6 +44,12 @@ Plan: TypeAlias = Annotated[
     bool,
     typer.Option("--plan", help="Only say what would be done, to which machines; change nothing."),
 ]
+SiteFile: TypeAlias = Annotated[
+    str, typer.Option("--file", "-f", metavar="FILE", help="The file; - is standard input.")
+]
+SitePlan: TypeAlias = Annotated[
+    bool, typer.Option("--plan", help="Only say what would be done; change nothing.")
+]
 RequestId: TypeAlias = Annotated[
     str,
     typer.Option(

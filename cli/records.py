@@ -72,7 +72,7 @@ def commands(noun: Noun) -> typer.Typer:
 
 def _change(noun: Noun, verb: str) -> Work:
     async def change(call: Call, name: str, request_id: str = "", **said: str | None) -> None:
-        await _asked(call, noun, verb, _message(noun, name, said), request_id)
+        await asked(call, noun, verb, _message(noun, name, said), request_id)
         call.page.say(f"{noun.word} {name}: {verb.lower()}d")
 
     return change
@@ -85,7 +85,7 @@ def _update(noun: Noun) -> Work:
         if not paths:
             raise Complaint("nothing is said to change", Code.USAGE, do="add what shall be other")
         request.fields.extend(messages.number(request.DESCRIPTOR, path) for path in paths)
-        await _asked(call, noun, "Update", request, request_id)
+        await asked(call, noun, "Update", request, request_id)
         call.page.say(f"{noun.word} {name}: updated")
 
     return update
@@ -93,11 +93,11 @@ def _update(noun: Noun) -> Work:
 
 def _show(noun: Noun) -> Work:
     async def show(call: Call, name: str = "", **said: str | None) -> None:
-        method = getattr(_stub(call, noun), f"Show{noun.message}")
+        method = getattr(stub(call, noun), f"Show{noun.message}")
         request = _message(noun, name, said)
         stream = method(request, timeout=READ_SECONDS)
         found = [messages.plain(each) async for each in stream]
-        columns = [Column(noun.metavar, lambda it: _name(noun, it))]
+        columns = [Column(noun.metavar, lambda it: name_of(noun, it))]
         columns += [_column(flag, request.DESCRIPTOR) for flag in noun.flags]
         chosen = bool(name) or any(text is not None for text in said.values())
         none = (
@@ -105,16 +105,16 @@ def _show(noun: Noun) -> Work:
             if chosen
             else f"there is no {noun.word}; windlass {noun.word} create makes one"
         )
-        call.page.many(*(found, columns, lambda it: f"{noun.word}/{_name(noun, it)}"), none=none)
+        call.page.many(*(found, columns, lambda it: f"{noun.word}/{name_of(noun, it)}"), none=none)
 
     return show
 
 
-async def _asked(call: Call, noun: Noun, verb: str, request: Any, request_id: str) -> None:
+async def asked(call: Call, noun: Noun, verb: str, request: Any, request_id: str) -> None:
     """Ask for a change, always under a key. What a stream tells is said on the way."""
     import grpc.aio
 
-    method = getattr(_stub(call, noun), f"{verb}{noun.message}")
+    method = getattr(stub(call, noun), f"{verb}{noun.message}")
     if isinstance(method, grpc.aio.UnaryUnaryMultiCallable):
         await call.change(method, request, request_id)
         return
@@ -123,18 +123,23 @@ async def _asked(call: Call, noun: Noun, verb: str, request: Any, request_id: st
         call.page.say(result.message)
 
 
-def _stub(call: Call, noun: Noun) -> Any:
+def stub(call: Call, noun: Noun) -> Any:
     from importlib import import_module
 
     module = import_module(f"protos.gen.edge.{noun.module}_pb2_grpc")
     return getattr(module, f"{noun.message}ApiStub")(call.channel)
 
 
-def _message(noun: Noun, name: str, said: dict[str, str | None]) -> Any:
-    """The record as it was typed."""
+def message(noun: Noun) -> Any:
+    """A record of which nothing is said yet."""
     from importlib import import_module
 
-    request = getattr(import_module(f"protos.gen.edge.{noun.module}_pb2"), noun.message)()
+    return getattr(import_module(f"protos.gen.edge.{noun.module}_pb2"), noun.message)()
+
+
+def _message(noun: Noun, name: str, said: dict[str, str | None]) -> Any:
+    """The record as it was typed."""
+    request = message(noun)
     parts = name.split("/") if name else [""] * len(noun.key)
     if len(parts) != len(noun.key):
         raise Complaint(f"{name!r} names no {noun.word}", Code.USAGE, do=f"write it {noun.metavar}")
@@ -147,7 +152,8 @@ def _message(noun: Noun, name: str, said: dict[str, str | None]) -> Any:
     return request
 
 
-def _name(noun: Noun, document: Document) -> str:
+def name_of(noun: Noun, document: Document) -> str:
+    """Its name, as it is typed."""
     return "/".join(messages.at(document, path) for path in noun.key)
 
 

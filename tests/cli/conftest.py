@@ -1,9 +1,16 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
+from api import build
+from api.__main__ import Api
+from api.launch import client
+from settings import Settings, Temporal
+from store import schema
+from tests.api.caller import NOBODY
 from tests.cli.peer import Peer, http_served, served
 from tests.cli.running import Outcome, Windlass, in_process
 
@@ -38,3 +45,25 @@ def windlass(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> Windlass:
         return await asyncio.to_thread(in_process, *arguments)
 
     return ask
+
+
+@pytest.fixture
+async def real_windlass(tmp_path: Path) -> AsyncIterator[Windlass]:
+    """The command, at an API of its own."""
+    url = f"sqlite+aiosqlite:///{tmp_path}/windlass.db"
+    await schema.upgrade(url)
+    settings = Settings(
+        database=url,
+        key_file=tmp_path / "seal.key",
+        grpc_address="127.0.0.1:0",
+        http_address="127.0.0.1:0",
+        temporal=Temporal(address=NOBODY),
+    )
+    api = Api(settings, await client(NOBODY, "default"), build.Build())
+    grpc, _ = await api.start()
+
+    async def ask(*arguments: str) -> Outcome:
+        return await asyncio.to_thread(in_process, *arguments, "--address", grpc)
+
+    yield ask
+    await api.stop()

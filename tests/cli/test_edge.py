@@ -1,47 +1,21 @@
 """What people describe at the edge, typed at a real server."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from api import build
-from api.__main__ import Api
-from api.launch import client
 from cli import messages
 from cli.complaints import Complaint
 from cli.edge import NOUNS
 from protos.gen.edge.app_pb2 import App
-from settings import Settings, Temporal
-from store import schema
-from tests.api.caller import NOBODY
-from tests.cli.running import Outcome, Windlass, in_process
+from tests.cli.running import Windlass
 
 APP = "acme/shop 1/1.0"
 
 
 @pytest.fixture
-async def windlass(tmp_path: Path) -> AsyncIterator[Windlass]:
-    """The command, at an API of its own."""
-    url = f"sqlite+aiosqlite:///{tmp_path}/windlass.db"
-    await schema.upgrade(url)
-    settings = Settings(
-        database=url,
-        key_file=tmp_path / "seal.key",
-        grpc_address="127.0.0.1:0",
-        http_address="127.0.0.1:0",
-        temporal=Temporal(address=NOBODY),
-    )
-    api = Api(settings, await client(NOBODY, "default"), build.Build())
-    grpc, _ = await api.start()
-
-    async def ask(*arguments: str) -> Outcome:
-        return await asyncio.to_thread(in_process, *arguments, "--address", grpc)
-
-    yield ask
-    await api.stop()
+def windlass(real_windlass: Windlass) -> Windlass:
+    return real_windlass
 
 
 async def test_a_site_is_described_shown_and_cleared_away(windlass: Windlass) -> None:
