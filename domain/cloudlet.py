@@ -3,8 +3,12 @@
 from enum import StrEnum
 
 from domain.frozen import Frozen
-from domain.naming import is_title
+from domain.naming import DEFAULT_OPERATOR, is_title
 from domain.refusal import Refusal, refuse_if
+
+DEFAULT_CLOUDLET = "default"
+
+PUBLIC_CLOUDS = frozenset({"gcp", "azure"})
 
 
 class IpSupport(StrEnum):
@@ -23,6 +27,27 @@ IP_REFUSALS: dict[IpSupport, Refusal] = {
 }
 
 
+class CloudletKey(Frozen):
+    operator: str
+    name: str
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is the one that needs no cloudlet: a developer's own back end."""
+        return (self.operator, self.name) == (DEFAULT_OPERATOR, DEFAULT_CLOUDLET)
+
+    @property
+    def is_public_cloud(self) -> bool:
+        """Whether each service gets an address of its own there, without our doing."""
+        return self.operator in PUBLIC_CLOUDS
+
+    @property
+    def text(self) -> str:
+        """As the first controller wrote keys into some texts, with a blank after each part."""
+        operator = f"name:{_quoted(self.operator)} " if self.operator else ""
+        return f"operator_key:<{operator}> " + (f"name:{_quoted(self.name)} " if self.name else "")
+
+
 class Cloudlet(Frozen):
     operator: str
     name: str
@@ -30,6 +55,18 @@ class Cloudlet(Frozen):
     dynamic_ips: int
     latitude: float
     longitude: float
+
+
+_ESCAPES = {0x22: r"\"", 0x5C: r"\\", 0x0A: r"\n", 0x0D: r"\r", 0x09: r"\t"}
+
+
+def _quoted(text: str) -> str:
+    """A text as protocol buffers print it: what is not printable ASCII in octal, byte by byte."""
+    letters = (
+        _ESCAPES.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}")
+        for byte in text.encode()
+    )
+    return f'"{"".join(letters)}"'
 
 
 class Changing(Frozen):
@@ -67,6 +104,11 @@ def check_ip_support(cloudlet: Cloudlet) -> None:
     """Refuse every way but dynamic addresses. Silence means those."""
     if refusal := IP_REFUSALS.get(cloudlet.ip_support):
         raise refusal()
+
+
+def check_addresses(cloudlet: Cloudlet, used: int) -> None:
+    """Refuse a changed cloudlet with fewer addresses than its instances use."""
+    refuse_if(cloudlet.dynamic_ips < used, Refusal.CLOUDLET_IPS_IN_USE)
 
 
 def _check_ranges(cloudlet: Cloudlet, *, latitude: bool = True, longitude: bool = True) -> None:

@@ -20,6 +20,8 @@ class Noun(StrEnum):
     APP = "App"
     CLOUDLET = "Cloudlet"
     CLOUDLET_INFO = "CloudletInfo"
+    CLUSTER_INST = "ClusterInst"
+    APP_INST = "AppInst"
     CLOUDLET_REFS = "CloudletRefs"
     CLUSTER_REFS = "ClusterRefs"
     ANDROID_PACKAGE = "AndroidPackage"
@@ -66,11 +68,24 @@ class Use(Frozen):
 
 
 USES: dict[Noun, tuple[Use, ...]] = {
-    Noun.DEVELOPER: (Use(by=Noun.APP, refusal=Refusal.DEVELOPER_IN_USE),),
+    Noun.DEVELOPER: (
+        Use(by=Noun.APP, refusal=Refusal.DEVELOPER_IN_USE),
+        Use(by=Noun.CLUSTER_INST, refusal=Refusal.DEVELOPER_HAS_CLUSTER, strict=True),
+    ),
     Noun.OPERATOR: (Use(by=Noun.CLOUDLET, refusal=Refusal.OPERATOR_IN_USE),),
     Noun.FLAVOR: (
+        Use(by=Noun.CLUSTER_INST, refusal=Refusal.FLAVOR_IN_CLUSTER),
         Use(by=Noun.APP, refusal=Refusal.FLAVOR_IN_USE),
+        Use(by=Noun.APP_INST, refusal=Refusal.FLAVOR_IN_INSTANCE),
         Use(by=Noun.CLUSTER, refusal=Refusal.FLAVOR_IN_TEMPLATE, strict=True),
     ),
+    Noun.CLUSTER: (Use(by=Noun.CLUSTER_INST, refusal=Refusal.CLUSTER_IN_USE),),
+    Noun.CLOUDLET: (
+        Use(by=Noun.APP_INST, refusal=Refusal.CLOUDLET_IN_USE),
+        Use(by=Noun.CLUSTER_INST, refusal=Refusal.CLOUDLET_HAS_CLUSTER),
+    ),
+    Noun.APP: (Use(by=Noun.APP_INST, refusal=Refusal.APP_IN_USE),),
+    Noun.CLUSTER_INST: (Use(by=Noun.APP_INST, refusal=Refusal.CLUSTERINST_IN_USE),),
 }
-"""In the order in which clients are told. What stands in no line is never in use."""
+"""In the order in which clients are told. What stands in no line is never in use. Instances never
+yield: one that gives way is deleted by an operation first, since it runs somewhere."""

@@ -13,8 +13,11 @@ from domain.errors import (
     Exhausted,
     Invalid,
     NotFound,
+    Unavailable,
     Unsupported,
 )
+
+VM_NEEDS_NONE = "ClusterInst is not needed for deployment type vm, just create an AppInst directly"
 
 
 class Refusal(Enum):
@@ -51,12 +54,45 @@ class Refusal(Enum):
     CLOUDLET_LONGITUDE_ZERO = Invalid, "Invalid longitude value of 0", "name only what changes"
     CLOUDLET_FEW_IPS = Invalid, "Cannot specify less than one dynamic IP", ""
 
+    CLOUDLET_IPS_IN_USE = (
+        *(Conflict, "Cannot specify fewer dynamic IPs than are in use"),
+        "delete dedicated clusters first",
+    )
+    CLOUDLET_UNKNOWN = Conflict, "Specified cloudlet not found", "create the cloudlet first"
+    CLOUDLET_NOT_READY = (
+        *(Unavailable, "Cloudlet {key} not ready, state is CLOUDLET_STATE_{state}"),
+        "look at its resource manager, and try again",
+    )
+
     DEVELOPER_IN_USE = Conflict, "Developer in use by Application", "delete its apps first"
+    DEVELOPER_HAS_CLUSTER = (
+        *(Conflict, "Developer in use by ClusterInst"),
+        "delete its clusters first",
+    )
     OPERATOR_IN_USE = Conflict, "Operator in use by Cloudlet", "delete its cloudlets first"
+    FLAVOR_IN_CLUSTER = Conflict, "Flavor in use by Cluster", "delete its clusters first"
     FLAVOR_IN_USE = Conflict, "Flavor in use by App", "delete the apps first"
+    FLAVOR_IN_INSTANCE = Conflict, "Flavor in use by App Instance", "delete the instances first"
     FLAVOR_IN_TEMPLATE = (
         *(Conflict, "Flavor in use by Cluster template"),
         "delete the cluster templates first",
+    )
+    CLUSTER_IN_USE = Conflict, "Cluster in use by ClusterInst", "delete its clusters first"
+    CLOUDLET_IN_USE = (
+        *(Conflict, "Cloudlet in use by static Application Instance"),
+        "delete its instances first",
+    )
+    CLOUDLET_HAS_CLUSTER = (
+        *(Conflict, "Cloudlet in use by static Cluster Instance"),
+        "delete its clusters first",
+    )
+    APP_IN_USE = (
+        *(Conflict, "Application in use by static Application Instance"),
+        "delete its instances first",
+    )
+    CLUSTERINST_IN_USE = (
+        *(Conflict, "ClusterInst in use by Application Instance"),
+        "delete its instances first",
     )
 
     APP_FLAVOR = Conflict, "Specified flavor not found", "create the flavor first"
@@ -115,11 +151,83 @@ class Refusal(Enum):
         *(Exhausted, "the app is being changed by too many at once"),
         "look at it and try again",
     )
+    APP_HAS_INSTANCES = (
+        *(Conflict, "{field} cannot be changed while the app has instances"),
+        "delete its instances first, or describe another version",
+    )
     FETCH_FORBIDDEN = (
         *(Invalid, "{url} may not be fetched"),
         "give the text itself, or have the URL allowed in edge.fetch_allow",
     )
     FETCH_FAILED = Invalid, "{url} could not be fetched: {why}", "look whether it can be read"
+
+    CLUSTERINST_NO_DEVELOPER = Invalid, "Developer cannot be empty", ""
+    CLUSTERINST_NO_CLOUDLET = Invalid, "Cloudlet name cannot be empty", ""
+    CLUSTERINST_NO_OPERATOR = Invalid, "Operator name cannot be empty", ""
+    CLUSTERINST_NO_NAME = Invalid, "Cluster name cannot be empty", ""
+    CLUSTERINST_VM = (
+        *(Invalid, VM_NEEDS_NONE),
+        "",
+    )
+    CLUSTERINST_DEPLOYMENT = (
+        *(Invalid, "Invalid deployment type {name} for ClusterInst"),
+        "use kubernetes or docker",
+    )
+    CLUSTERINST_MASTERS = Invalid, "NumMasters cannot be greater than 1", ""
+    CLUSTERINST_NO_NODES = Invalid, "Zero NumNodes not supported yet", "ask for one at least"
+    CLUSTERINST_DOCKER_COUNTS = (
+        *(Invalid, "NumMasters and NumNodes not applicable for deployment type docker"),
+        "leave both out",
+    )
+    CLUSTERINST_DOCKER_SHARED = (
+        *(Invalid, "IpAccess must be dedicated for deployment type docker"),
+        "",
+    )
+    CLUSTERINST_NO_FLAVOR = (
+        *(Invalid, "No Flavor specified and no default Flavor for Cluster"),
+        "name a flavor",
+    )
+    CLUSTERINST_FLAVOR = Conflict, "flavor {name} not found", "create the flavor first"
+    CLUSTERINST_NO_FIT = (
+        *(Conflict, "no suitable platform flavor for {name}"),
+        "choose a smaller flavor, or another cloudlet",
+    )
+    CLUSTERINST_NO_INFO = (
+        *(Conflict, "no resource information for the cloudlet"),
+        "wait until its resource manager has connected",
+    )
+    CLUSTERINST_NO_IP = (
+        *(Exhausted, "No more dynamic IPs left"),
+        "share the address, or delete dedicated clusters",
+    )
+    CLUSTERINST_BUSY = Conflict, "ClusterInst busy, cannot delete", "wait until it is not"
+    CLUSTERINST_NOTHING = Invalid, "nothing specified to update", "name num_nodes in fields"
+    CLUSTERINST_FIXED = (
+        *(Invalid, "some specified fields cannot be modified"),
+        "name nothing but num_nodes",
+    )
+    CLUSTERINST_SINGLE = Invalid, "cannot modify single node clusters", ""
+    CLUSTERINST_NOT_READY = Conflict, "cluster is not ready", "wait until it is"
+
+    APPINST_APP = Conflict, "Specified app not found", "create the app first"
+    APPINST_CLUSTER = Conflict, "Specified ClusterInst not found", "create the cluster first"
+    APPINST_DEVELOPER = (
+        *(Invalid, "Developer name mismatch between app: {app} and cluster inst: {cluster}"),
+        "",
+    )
+    APPINST_URI = Invalid, "uri is not allowed, it is given by the controller", "leave it out"
+    APPINST_NO_URI = Invalid, "uri is required on the default cloudlet", ""
+    APPINST_FLAVOR = Conflict, "Flavor {name} not found", "create the flavor first"
+    APPINST_CLUSTER_NOT_READY = Conflict, "ClusterInst {key} not ready", "wait until it is"
+    APPINST_DEPLOYMENT = (
+        *(Invalid, "Cannot deploy {app} App into {cluster} ClusterInst"),
+        "choose a cluster of the app's deployment",
+    )
+    APPINST_NO_PORTS = (
+        *(Exhausted, "no free external ports"),
+        "delete instances of the cloudlet, or use a dedicated cluster",
+    )
+    APPINST_BUSY = Conflict, "AppInst busy, cannot delete", "wait until it is not"
 
     STRICT_OPERATOR = Conflict, "Specified operator not found", "create the operator first"
     STRICT_DEVELOPER = Conflict, "Specified developer not found", "create the developer first"

@@ -6,6 +6,8 @@ nothing."""
 
 from enum import StrEnum
 
+from domain.override import Override
+
 
 class Phase(StrEnum):
     """The states, by the names that the contract gives them.
@@ -128,3 +130,16 @@ def hear(now: Phase, said: Phase) -> Phase:
 def hear_gone(now: Phase) -> Phase:
     """Where it stands once its resource manager has forgotten it."""
     return Phase.NOT_PRESENT if now in FORGETTING else now
+
+
+def is_free_to_create(now: Phase, override: Override) -> bool:
+    """Whether a create finds the key free. What is there then, is rebuilt as it is stored."""
+    return now in _BOTH[Move.CREATE] or (override.displaces and now in TRANSIENT)
+
+
+def is_free_to_delete(
+    now: Phase, moves: dict[Move, dict[Phase, Phase]], override: Override
+) -> bool:
+    """Whether a delete finds an instance at rest, by the moves of its kind."""
+    first = Move.PREPARE if Move.PREPARE in moves else Move.DELETE
+    return now in moves[first] or (override.displaces and now in TRANSIENT)

@@ -98,7 +98,7 @@ def test_every_command_there_should_be_is_there() -> None:
         *("op pause", "op resume", "op approve"),
         *("config show", "config catalogue", "doctor", "version", "up"),
         *(f"{noun} {verb}" for noun in EDGE for verb in ("create", "delete", "show")),
-        *("developer update", "app update", "cloudlet update"),
+        *("developer update", "app update", "cloudlet update", "apply", "delete"),
     }
 
 

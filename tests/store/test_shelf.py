@@ -11,7 +11,7 @@ from sqlalchemy import text
 from domain.app import App, Claim
 from domain.errors import DomainError
 from domain.operation import Ask
-from domain.record import Link, Need, Noun, Record
+from domain.record import USES, Link, Need, Noun, Record, Use
 from domain.refusal import Refusal
 from store.apps import Apps
 from store.changes import Changes, Place
@@ -150,6 +150,23 @@ async def test_strict_needs_are_looked_at_last(database: Database) -> None:
     assert await outcome(strict.create(made, needs, ASK)) == "STRICT_DEVELOPER"
     await Shelf(database).create(made, needs, ASK)
     assert await outcome(strict.create(made, needs, ASK)) == "KEY_TAKEN"
+
+
+@pytest.mark.parametrize(
+    ("noun", "use"),
+    [(noun, use) for noun, uses in USES.items() for use in uses],
+    ids=lambda each: each.refusal.name if isinstance(each, Use) else None,
+)
+async def test_whoever_is_named_stays(database: Database, noun: Noun, use: Use) -> None:
+    shelf = Shelf(database, strict=True)
+    await shelf.create(Record(noun=noun, key="named", value=b""), [], ASK)
+    naming = Record(noun=use.by, key="naming", value=b"", links=(Link(to=noun, key="named"),))
+    await shelf.create(naming, [], ASK)
+    assert await outcome(shelf.delete(noun, "named", ASK)) == use.refusal.name
+    assert await outcome(Shelf(database).delete(noun, "named", ASK)) == (
+        "" if use.strict else use.refusal.name
+    )
+    await shelf.delete(use.by, "naming", ASK)
 
 
 async def test_keys_are_sorted_as_bytes(database: Database) -> None:

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import URL, make_url
 
 from api.errors import CODES
+from domain.record import USES, Noun
 from domain.refusal import Refusal
 from protos.gen.edge import app_pb2, common_pb2
 from settings import Edge as Terms
@@ -22,6 +23,9 @@ from tests.api.edge.stubs import (
     operator,
     template,
 )
+from tests.domain import test_appinst, test_clusterinst
+
+INSTANCES = frozenset({Noun.CLUSTER_INST, Noun.APP_INST})
 
 
 class Case(NamedTuple):
@@ -223,6 +227,15 @@ CASES: dict[Refusal, Case] = {
 ELSEWHERE = frozenset({Refusal.APP_CHANGING})
 """Provoked where it can be: in the tests of changes at the same time."""
 
+NOT_YET = frozenset(
+    {
+        *test_clusterinst.CASES,
+        *test_appinst.CASES,
+        *(use.refusal for uses in USES.values() for use in uses if use.by in INSTANCES),
+    }
+)
+"""Told of instances, which are not served yet; the domain's and the shelf's tests provoke them."""
+
 
 @pytest.fixture(scope="session")
 async def migrated(tmp_path_factory: pytest.TempPathFactory) -> URL:
@@ -254,7 +267,7 @@ async def test_says_no_to_the_byte(refusal: Refusal, legacy: bool, edge: Edge) -
 
 
 def test_no_refusal_is_left_out() -> None:
-    assert CASES.keys() | ELSEWHERE == set(Refusal)
+    assert CASES.keys() | ELSEWHERE | NOT_YET == set(Refusal)
 
 
 @pytest.mark.parametrize("legacy", [True])

@@ -1,0 +1,47 @@
+"""What the resource manager of a cloudlet says of it, and what that allows."""
+
+from enum import StrEnum
+
+from domain.cloudlet import CloudletKey
+from domain.flavor import Flavor
+from domain.frozen import Frozen
+from domain.override import Override
+from domain.refusal import Refusal, refuse_if
+
+
+class CloudletState(StrEnum):
+    UNKNOWN = "UNKNOWN"
+    ERRORS = "ERRORS"
+    READY = "READY"
+    OFFLINE = "OFFLINE"
+    NOT_PRESENT = "NOT_PRESENT"
+
+
+ABLE = frozenset({CloudletState.READY, CloudletState.ERRORS})
+"""In these a resource manager takes work."""
+
+
+class CloudletInfo(Frozen):
+    key: CloudletKey
+    state: CloudletState
+    flavors: tuple[Flavor, ...] = ()
+    """What machines it can make."""
+
+
+def check_ready(key: CloudletKey, info: CloudletInfo | None, override: Override) -> None:
+    """Refuse work for a cloudlet that does not take it, unless it is not asked."""
+    if override.ignores_crm or key.is_default:
+        return
+    state = info.state if info else CloudletState.NOT_PRESENT
+    refuse_if(state not in ABLE, Refusal.CLOUDLET_NOT_READY, key=key.text, state=state)
+
+
+def fitting(info: CloudletInfo, flavor: Flavor) -> str:
+    """The name of the smallest machine that holds a flavor."""
+    enough = [
+        each
+        for each in info.flavors
+        if each.vcpus >= flavor.vcpus and each.ram >= flavor.ram and each.disk >= flavor.disk
+    ]
+    refuse_if(not enough, Refusal.CLUSTERINST_NO_FIT, name=flavor.name)
+    return min(enough, key=lambda each: (each.vcpus, each.ram, each.disk)).name

@@ -1,0 +1,71 @@
+"""Usage: what of a cloudlet is taken, and by whom.
+
+Each instance's row says what it took, and exactly that is given back; so sums can always be told
+from the rows, and never fall below nothing."""
+
+from collections.abc import Iterable
+
+from pydantic import Field
+
+from domain.access_ports import Protocol
+from domain.frozen import Frozen
+from domain.refusal import Refusal
+
+BITS: dict[Protocol, int] = {Protocol.TCP: 1, Protocol.UDP: 2}
+"""How a public port says which protocols are taken on it. HTTP takes none: it shares one."""
+
+RESERVED = frozenset({22, 443})
+FIRST, LAST = 10_000, 64_999
+"""Where a port is looked for whose own number is not to be had."""
+
+
+class Taken(Frozen):
+    """What one instance took."""
+
+    ram: int = 0
+    vcores: int = 0
+    disk: int = 0
+    addresses: int = 0
+    ports: tuple[tuple[int, int], ...] = ()
+    """Public ports, each with the bit of its protocol."""
+
+
+class Usage(Frozen):
+    """What is taken of one cloudlet."""
+
+    ram: int = 0
+    vcores: int = 0
+    disk: int = 0
+    addresses: int = 0
+    ports: dict[int, int] = Field(default_factory=dict)
+
+
+def summed(taken: Iterable[Taken]) -> Usage:
+    """All of it together."""
+    ram = vcores = disk = addresses = 0
+    ports: dict[int, int] = {}
+    for each in taken:
+        ram, vcores, disk = ram + each.ram, vcores + each.vcores, disk + each.disk
+        addresses += each.addresses
+        for number, bit in each.ports:
+            ports[number] = ports.get(number, 0) | bit
+    return Usage(ram=ram, vcores=vcores, disk=disk, addresses=addresses, ports=ports)
+
+
+def public_port(ports: dict[int, int], protocol: Protocol, wanted: int) -> int:
+    """Take a public port, which is written into `ports`: the one that is wanted if it is to be had,
+    else the first of those kept for this."""
+    bit = BITS[protocol]
+
+    def is_free(number: int) -> bool:
+        return not ports.get(number, 0) & bit
+
+    numbers = range(FIRST, LAST + 1)
+    if wanted not in RESERVED and is_free(wanted):
+        found = wanted
+    else:
+        found = next(filter(is_free, numbers), 0)
+    if not found:
+        raise Refusal.APPINST_NO_PORTS()
+    ports[found] = ports.get(found, 0) | bit
+    return found
