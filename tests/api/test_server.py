@@ -28,6 +28,8 @@ EDGE = (
     "CloudletInfo",
     "CloudletRefs",
     "ClusterRefs",
+    "Controller",
+    "Node",
 )
 OWN = {
     *("cnct.kaas.api.Cluster", "google.longrunning.Operations"),
