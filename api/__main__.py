@@ -88,7 +88,8 @@ class Api:
         window = settings.request_id_window
         forget = [partial(Changes(self._database).forget, CHANGES_KEPT)]
         self._sweep = Sweep(self._operations, self._launch, meters, window=window, forget=forget)
-        self._presence = Presence(Controllers(self._database), settings.edge.controller_lease)
+        controllers, lease = Controllers(self._database), settings.edge.controller_lease
+        self._presence = Presence(controllers, lease, self.admit)
         self._beside: list[asyncio.Task[None]] = []
         self._admits = False
         clusters, door = self._clusters(built), Door(meters)

@@ -7,6 +7,7 @@ from socket import gethostname
 
 import structlog
 
+from api.door import Admit
 from domain.errors import DomainError
 from store.controllers import Controllers
 
@@ -19,9 +20,12 @@ log = structlog.get_logger()
 
 
 class Presence:
-    def __init__(self, controllers: Controllers, lease: timedelta) -> None:
+    def __init__(self, controllers: Controllers, lease: timedelta, admit: Admit) -> None:
+        """Whoever lets no calls in is not there for the others: `admit` is asked first."""
         self._controllers = controllers
         self._lease = lease
+        self._admit = admit
+        self._kept = False
 
     async def run(self, address: str) -> None:
         """Keep the lease until cancelled, then give it back. A round that fails is logged, and the
@@ -32,10 +36,13 @@ class Presence:
                 await self._keep(address)
                 await asyncio.sleep(pause * random.uniform(0.8, 1.0))  # noqa: S311 (jitter)
         finally:
-            await self._leave(address)
+            if self._kept:
+                await self._leave(address)
 
     async def _keep(self, address: str) -> None:
         try:
+            await self._admit()
+            self._kept = True  # before it is: a round that is cut off may have been written
             await self._controllers.keep(address, self._lease)
         except DomainError as error:
             log.warning("lease not kept", error=error.message)

@@ -11,8 +11,9 @@ import pytest
 from api import build
 from api.__main__ import Api
 from api.edge.nodes import Attached, NodeApi
-from api.edge.presence import reached_at
+from api.edge.presence import Presence, reached_at
 from api.launch import client
+from domain.errors import Unavailable
 from protos.gen.edge.controller_pb2 import Controller, ControllerKey
 from protos.gen.edge.node_pb2 import NODE_CRM, NODE_DME, Node, NodeKey
 from protos.gen.edge.node_pb2_grpc import add_NodeApiServicer_to_server
@@ -99,3 +100,27 @@ async def test_nodes_of_all_who_answer_are_shown(edge: Edge, database: Database)
     attached.drop(1)
     assert await edge("ShowNode", Node()) == [dme]
     await server.stop(None)
+
+
+async def test_who_lets_nobody_in_is_not_there(database: Database) -> None:
+    controllers, asked = Controllers(database), asyncio.Event()
+    open_ = False
+
+    async def admit() -> None:
+        asked.set()
+        if not open_:
+            raise Unavailable("not yet")
+
+    presence = Presence(controllers, timedelta(seconds=0.3), admit)
+    keeping = asyncio.create_task(presence.run("a:1"))
+    await asyncio.wait_for(asked.wait(), 20)
+    assert await controllers.alive() == []
+    open_ = True
+    async with asyncio.timeout(20):
+        while True:
+            if await controllers.alive():
+                break
+            await asyncio.sleep(0.02)
+    keeping.cancel()
+    await asyncio.wait([keeping])
+    assert await controllers.alive() == []
