@@ -37,7 +37,7 @@ class Steering(Store):
         """Ask for an operation to be called off. Asking again changes nothing."""
         row = await operations.locked(session, operation)
         _refuse_what_is_over(row, "cancelled")
-        _refuse_a_delete(row, "cancelled", "NOT_CANCELLABLE")
+        _refuse_a_delete(row, "cancelled", reason="NOT_CANCELLABLE")
         if not row.cancel_requested:
             _call_off(session, row, who)
         return operations.as_operation(row)
@@ -48,7 +48,7 @@ class Steering(Store):
         nothing: it stays paused by whoever was first."""
         row = await operations.locked(session, operation)
         _refuse_what_is_over(row, "paused")
-        _refuse_a_delete(row, "paused", "NOT_PAUSABLE")
+        _refuse_a_delete(row, "paused", reason="NOT_PAUSABLE")
         if not row.paused_by:
             row.paused_by, row.paused = who, now()
             await _wished(session, row, f"paused by {who}; steps under way end")
@@ -157,7 +157,7 @@ def _refuse_what_is_over(row: OperationRow, what: str) -> None:
     )
 
 
-def _refuse_a_delete(row: OperationRow, what: str, reason: str) -> None:
+def _refuse_a_delete(row: OperationRow, what: str, *, reason: str) -> None:
     if row.kind == Kind.DELETE_CLUSTER:
         raise Conflict(
             f"the delete of {row.subject} cannot be {what}: "
