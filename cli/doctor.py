@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SECONDS = 3.0
 """For each thing asked. A doctor who is kept waiting has found something."""
 
-EDGE_READ = ("CloudletInfo", "CloudletRefs", "ClusterRefs")
+EDGE_READ = ("CloudletInfo", "CloudletRefs", "ClusterRefs", "Controller", "Node")
 """Records of the edge that others keep."""
 
 SERVICES = (
