@@ -9,9 +9,10 @@ from activities.kubernetes import Kubernetes
 from activities.machines import Machines
 from domain.cluster import Retiring
 from domain.frozen import Frozen
-from domain.ports import Draining, Node
+from domain.ports import Node
+from workflows.emptying import emptied
 from workflows.growth import courteously
-from workflows.policies import BRIEF, COURTESY, DRAINING, LEAVING
+from workflows.policies import BRIEF, COURTESY, LEAVING
 from workflows.steps import do
 from workflows.unwind import Unwind
 
@@ -60,18 +61,9 @@ class RetireMachine:
 
     async def _empty(self, retirement: Retirement, unwind: Unwind) -> None:
         """Pods that have not left in time go with their node; which, and why, is told."""
-        node = retirement.node
-        unwind.add(Kubernetes.uncordon, node, BRIEF)
-        await do(Kubernetes.cordon, node, BRIEF)
-        draining = Draining(node=node, seconds=retirement.drain_seconds)
-        try:
-            await do(Kubernetes.drain, draining, DRAINING)
-        except FailureError as error:
-            why = understood(error)
-            if why.reason != "DRAIN_OVERDUE":
-                raise
-            self._warnings.append(why.message)
-        unwind.forget(node)
+        if left := await emptied(retirement.node, retirement.drain_seconds, unwind):
+            self._warnings.append(left)
+        unwind.forget(retirement.node)
 
     async def _take_out(self, retirement: Retirement, unwind: Unwind) -> None:
         """The machine is given back whatever the API says of its node; that is told."""

@@ -8,11 +8,11 @@ from activities.kubeadm import Kubeadm
 from activities.kubernetes import Kubernetes
 from domain.frozen import Frozen
 from domain.machine import Role
-from domain.ports import Draining, Node, Upgrading
+from domain.ports import Node, Upgrading
+from workflows.emptying import emptied
 from workflows.policies import (
     BRIEF,
     COURTESY,
-    DRAINING,
     PATIENT,
     SEEING_THROUGH,
     WATCHING,
@@ -57,7 +57,7 @@ class UpgradeNode:
         try:
             async with Unwind() as unwind:
                 await self._upgrade(renewal.upgrading, unwind)
-                warning = await self._empty(renewal, unwind)
+                warning = await emptied(renewal.node, renewal.drain_seconds, unwind)
                 await self._renew(renewal, unwind)
         except FailureError as error:
             if pushed_aside(error):
@@ -79,21 +79,6 @@ class UpgradeNode:
                     unwind.forget(upgrading)
                     raise
         unwind.forget(upgrading)
-
-    async def _empty(self, renewal: Renewal, unwind: Unwind) -> str:
-        """Pods that have not left in time stay, and are named."""
-        node = renewal.node
-        unwind.add(Kubernetes.uncordon, node, BRIEF)
-        await do(Kubernetes.cordon, node, BRIEF)
-        draining = Draining(node=node, seconds=renewal.drain_seconds)
-        try:
-            await do(Kubernetes.drain, draining, DRAINING)
-        except FailureError as error:
-            why = understood(error)
-            if why.reason != "DRAIN_OVERDUE":
-                raise
-            return why.message
-        return ""
 
     async def _renew(self, renewal: Renewal, unwind: Unwind) -> None:
         """What failed for good is not tried again on the way out; what we are told to stop is."""
