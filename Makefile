@@ -22,8 +22,8 @@ help: ## show this
 up: .venv ## run everything on this machine and create a first cluster
 	@$(BIN)/windlass up
 
-test: .venv .venv-libmaas ## run the whole suite
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -q
+test: .venv .venv-libmaas ## run the whole suite; T=tests/domain for one room
+	@$(BIN)/python -m tests $(T)
 
 check: .venv ## format, lint, types, and who may import whom
 	@$(BIN)/ruff format --check -q
