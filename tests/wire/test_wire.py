@@ -69,7 +69,7 @@ def test_a_single_wrong_number_is_noticed(
 def test_every_contract_has_code() -> None:
     homes = {name.split(".")[2] for name in GENERATED}
     assert homes == {contract.name for contract in compiler.contracts()}
-    assert homes >= {"edge", "kaas", "koor", "kudo", "ops", "rkt"}
+    assert homes >= {"agent", "edge", "kaas", "koor", "kudo", "ops", "rkt"}
 
 
 def test_all_generated_modules_live_in_one_process() -> None:
