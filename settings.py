@@ -146,6 +146,14 @@ class Edge(Part):
     )
 
 
+class Pods(Part):
+    kept: timedelta = Field(
+        timedelta(hours=24),
+        description="how long pods that are gone are remembered, with their logs and all events",
+    )
+    log_mb: int = Field(16, ge=1, description="how much is kept of what one app writes, in MB")
+
+
 class MissingKeyError(Exception):
     """There is no API key for MAAS to be found."""
 
@@ -261,6 +269,7 @@ class Settings(BaseSettings):
     temporal: Temporal = Temporal()
     kaas: Kaas = Kaas()
     edge: Edge = Edge()
+    pods: Pods = Pods()
     maas: Maas = Maas()
     site: SimulatedSite = SimulatedSite()
     worker: Worker = Worker()

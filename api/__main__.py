@@ -23,6 +23,7 @@ from api.kaas.kubeconfigs import Kubeconfigs
 from api.kaas.routes import ROUTES
 from api.launch import Launch, client
 from api.meters import Meters
+from api.node import window as node
 from api.ops import clusters as views
 from api.ops.health import Health
 from api.ops.longrunning import LongRunning
@@ -30,6 +31,7 @@ from api.ops.operations import Operations
 from api.ops.outlook import Outlook
 from api.ops.plans import Plans
 from api.rest import resources
+from api.rkt.public import About, PublicAPI, versioned
 from api.server import Server
 from api.sweep import Sweep
 from api.web import Check, Web
@@ -38,9 +40,11 @@ from domain.cluster import Limits
 from domain.errors import DomainError, Unavailable
 from domain.quarantine import Terms
 from domain.repairs import Prudence
+from protos.gen.agent import node_pb2
 from protos.gen.kaas import api_pb2 as kaas_pb2
 from protos.gen.ops import clusters_pb2, health_pb2
 from protos.gen.ops import operations_pb2 as ops_pb2
+from protos.gen.rkt import api_pb2 as rkt_pb2
 from settings import Settings, catalogue, read, start_log
 from store import operations as store
 from store import schema
@@ -60,6 +64,7 @@ from store.steering import Steering
 from store.tail import Tail
 from store.upgrades import Upgrades
 from store.watches import Watches
+from store.window import FleetWindow
 from workflows.catalogue import CATALOGUE
 
 QUEUE = "workflows"
@@ -86,7 +91,11 @@ class Api:
         self._launch = Launch(temporal, CATALOGUE, queue)
         meters = Meters()
         window = settings.request_id_window
-        forget = [partial(Changes(self._database).forget, CHANGES_KEPT)]
+        self._pods = FleetWindow(self._database, log_bytes=settings.pods.log_mb * 10**6)
+        forget = [
+            partial(Changes(self._database).forget, CHANGES_KEPT),
+            partial(self._pods.forget, settings.pods.kept),
+        ]
         self._sweep = Sweep(self._operations, self._launch, meters, window=window, forget=forget)
         controllers, lease = Controllers(self._database), settings.edge.controller_lease
         self._presence = Presence(controllers, lease, self.admit)
@@ -94,7 +103,13 @@ class Api:
         self._admits = False
         clusters, door = self._clusters(built), Door(meters)
         self._server = Server(
-            [clusters, self._views(), *self._changes([clusters]), *self._edge()],
+            [
+                clusters,
+                self._views(),
+                *self._changes([clusters]),
+                *self._edge(),
+                *self._window(built),
+            ],
             meters,
             describes_itself=settings.reflection,
             door=door,
@@ -141,6 +156,7 @@ class Api:
             with suppress(asyncio.CancelledError):
                 await work
         await self._launch.close()
+        await self._pods.close()
         await self._tail.close()
         await self._database.close()
 
@@ -207,6 +223,15 @@ class Api:
             node_patience=said.node_patience,
         )
         return edge.services(self._database, Documents(said.fetch_allow), terms, Attached())
+
+    def _window(self, built: build.Build) -> list[Service]:
+        """What is seen of pods, and what nodes tell of them."""
+        about = About(version=versioned(built), directory=str(self._settings.state))
+        public = PublicAPI(self._pods, about)
+        return [
+            Service(rkt_pb2.DESCRIPTOR.services_by_name["PublicAPI"], public),
+            Service(node_pb2.DESCRIPTOR.services_by_name["Window"], node.Window(self._pods)),
+        ]
 
     def _checks(self) -> list[Check]:
         return [
