@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from domain import naming
 from domain.cluster import Limits, PoolOrder, check_pool
-from domain.errors import Invalid, Violation
+from domain.errors import Conflict, Invalid, Violation
 from domain.frozen import Frozen
 from domain.machine import SlotPhase, SlotState
 
@@ -34,6 +34,9 @@ RANK: dict[SlotPhase, int] = {
 EMPTY = frozenset({SlotPhase.PLANNED, SlotPhase.RELEASED})
 """The phases in which nothing is in a slot."""
 
+ILL = frozenset({SlotPhase.JOINED, SlotPhase.LOST})
+"""The phases of a node that is there and not Ready: a repair mends it, and no change of pools."""
+
 WORKING = frozenset({SlotPhase.HEALTHY, SlotPhase.JOINED, SlotPhase.LOST, SlotPhase.DRAINING})
 """The phases in which a node may run pods, or may have run some before it was lost."""
 
@@ -43,6 +46,16 @@ def victims(slots: Sequence[SlotState], count: int) -> list[SlotState]:
     least, and among equals the newest."""
     worth = sorted(enumerate(slots), key=lambda numbered: (RANK[numbered[1].phase], -numbered[0]))
     return [slot for _, slot in worth[: max(count, 0)]]
+
+
+def without_control_plane(cluster: str) -> Conflict:
+    """Nodes join and leave through a control plane: without one that is Ready none does."""
+    return Conflict(
+        f"no control plane of cluster {cluster} is Ready, and nodes join and leave through one",
+        subject=cluster,
+        reason="CONTROL_PLANE_NOT_READY",
+        do=f"windlass cluster repair {cluster}; windlass cluster why {cluster} shows what is wrong",
+    )
 
 
 def check_added(cluster: str, pools: Sequence[PoolOrder], limits: Limits) -> None:

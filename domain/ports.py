@@ -27,15 +27,22 @@ class Endpoint(Frozen):
 
 
 class Joining(Frozen):
-    """A machine that is to become a node, and the control-plane node that vouches for it."""
+    """A machine that is to become a node, and the control-plane nodes that vouch for it."""
 
     machine: Machine
     through: Machine
     endpoint: str
+    others: tuple[Machine, ...] = ()
+    """Who else may, asked in turn as long as the one before gives no answer."""
 
     @property
     def named(self) -> str:
         return self.machine.named
+
+    @property
+    def guides(self) -> tuple[Machine, ...]:
+        """All who may vouch for it, in the order in which they are asked."""
+        return (self.through, *self.others)
 
 
 class Node(Frozen):
@@ -218,7 +225,8 @@ class Nodes(Protocol):
         """Make the host a node, of the kind its slot says. Asking again as for `initialise`."""
 
     async def leave(self, joining: Joining) -> None:
-        """Take a control-plane host's etcd member out, through another. No member is success."""
+        """Take a control-plane host's etcd member out, through another. No member is success, and
+        so is that there is no other."""
 
     async def reset(self, machine: Machine) -> None:
         """Undo what made the host a node, as far as it can be reached."""

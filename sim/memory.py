@@ -166,16 +166,14 @@ class MemoryNodes:
         self._become(joining.machine, metal)
 
     async def leave(self, joining: Joining) -> None:
-        members = self._world.members.get(joining.machine.slot.cluster_uid, [])
-        leaving, through = joining.machine.system_id, joining.through.system_id
+        cluster, leaving = joining.machine.slot.cluster_uid, joining.machine.system_id
+        members = self._world.members.get(cluster, [])
         if leaving not in members:
             return
-        if (
-            through not in members
-            or through == leaving
-            or through in self._world.dead_members(joining.machine.slot.cluster_uid)
-        ):
-            raise Unavailable(f"{through} cannot take {leaving} out of etcd")
+        able = {*members}.difference({leaving}, self._world.dead_members(cluster))
+        asked = [each.system_id for each in joining.guides]
+        if able.isdisjoint(asked):
+            raise Unavailable(f"{', '.join(asked)} cannot take {leaving} out of etcd")
         members.remove(leaving)
 
     async def reset(self, machine: Machine) -> None:

@@ -20,7 +20,7 @@ from domain.frozen import Frozen
 from domain.machine import Role, Slot, SlotPhase, SlotState
 from domain.naming import CONTROL_PLANE
 from domain.operation import Ask, Kind, Operation, OperationId
-from domain.pools import EMPTY, WORKING, PoolSize, victims
+from domain.pools import EMPTY, ILL, WORKING, PoolSize, victims, without_control_plane
 from domain.upgrades import joining
 from store import answers, operations, plans, slots
 from store.clusters import Building, opened
@@ -63,15 +63,19 @@ class Pools(Store):
     async def request_scale(
         self, session: AsyncSession, name: str, sizes: Sequence[PoolSize], terms: Terms, ask: Ask
     ) -> Operation | None:
-        """Other sizes for pools, all or none. None if all of them have as many Ready nodes as
-        that: asking for the present size makes good what is missing, and else nothing is done."""
+        """Other sizes for pools, all or none. None if all of them have as many nodes as that:
+        asking for the present size makes good what is missing, and else nothing is done. A node
+        that is there and not Ready is not missing: a repair mends it."""
         if earlier := await answers.answered(session, ask):
             return operations.as_operation(earlier)
+        if await answers.is_repeat(session, ask):
+            return None
         work = await _opened(session, name, Kind.SCALE_NODE_POOL, ask)
         work.refuse_unknown([size.name for size in sizes])
         for size in sizes:
             work.resize(size.name, size.count)
         if not work.is_change:
+            answers.remember(session, ask)
             return None
         return await work.record(terms, ask)
 
@@ -134,14 +138,14 @@ class _Work:
                 )
 
     def resize(self, name: str, count: int) -> None:
-        """Give a pool so many slots: the surplus is retired, and what is missing or holds no Ready
-        node is filled."""
+        """Give a pool so many slots: the surplus is retired, and what is missing or holds no node
+        is filled."""
         pool = self.pools[name]
         there = [self._fitting(state) for state in self._slots if state.slot.pool == name]
         going = victims(there, len(there) - count)
         self._retiring += map(_retiring, going)
         for state in there:
-            if state in going or state.phase is SlotPhase.HEALTHY:
+            if state in going or state.phase in {SlotPhase.HEALTHY, *ILL}:
                 continue
             readmitted = state.phase is SlotPhase.DRAINING
             (self._readmitting if readmitted else self._adding).append(state.slot)
@@ -168,8 +172,11 @@ class _Work:
         return fitting
 
     async def record(self, terms: Terms, ask: Ask) -> Operation:
-        """Write down the change with its operation, unless the cluster would become too large."""
+        """Write down the change with its operation, unless the cluster would become too large, or
+        nobody could carry it out."""
         await self._refuse_what_is_too_much(terms.limits)
+        if not slots.working(self._slots):
+            raise without_control_plane(self.cluster.name)
         operation = OperationId(str(uuid4()))
         latest = await operations.locked(self._session, self.cluster.operation)
         self.cluster.phase = advance(

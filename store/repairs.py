@@ -56,6 +56,8 @@ class Repairs(Store):
         work. Conflict, with the reasons, if none of those that do not may be mended now."""
         if earlier := await answers.answered(session, ask):
             return operations.as_operation(earlier)
+        if await answers.is_repeat(session, ask):
+            return None
         cluster = await opened(session, ask.tenant, name, Kind.REPAIR_CLUSTER)
         latest = await operations.locked(session, cluster.operation)
         rows = await slots.slots_of(session, cluster.uid)
@@ -73,6 +75,7 @@ class Repairs(Store):
                 reason="NOTHING_MENDABLE",
                 do=f"windlass cluster why {name} shows what is wrong",
             )
+        answers.remember(session, ask)
         return None
 
     @transaction

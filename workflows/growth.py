@@ -103,9 +103,16 @@ class Growth:
 
     async def join(self, plan: ClusterPlan, machine: Machine, turn: int) -> None:
         """Make the machine a node that takes work."""
-        joining = Joining(machine=machine, through=self.working[0], endpoint=plan.endpoint)
-        await do(Kubeadm.join, joining, PATIENT, turn=turn)
+        await do(Kubeadm.join, self.joining(plan, machine), PATIENT, turn=turn)
         await self.settle(self.node(plan, machine.slot, self.working), turn)
+
+    def joining(self, plan: ClusterPlan, machine: Machine) -> Joining:
+        """The machine, and the control planes by which it gets in or out."""
+        if not self.working:
+            message = f"no control plane of {plan.name} works that {machine.named} could go through"
+            raise ApplicationError(message, type="Failed", non_retryable=True)
+        first, *others = self.working
+        return Joining(machine=machine, through=first, endpoint=plan.endpoint, others=tuple(others))
 
     async def join_control_plane(self, plan: ClusterPlan, machine: Machine, turn: int) -> None:
         """Make the machine a control plane that others join by and that the endpoint leads to."""
@@ -168,7 +175,7 @@ class Growth:
         node = self.node(plan, machine.slot, self.working)
         self._unwind.add(Kubernetes.delete_node, node, COURTESY, turn=turn)
         if machine.slot.role is Role.CONTROL_PLANE:
-            leaving = Joining(machine=machine, through=self.working[0], endpoint=plan.endpoint)
+            leaving = self.joining(plan, machine)
             self._unwind.add(Kubeadm.leave, leaving, COURTESY, turn=turn)
         draining = Draining(node=node, seconds=CLEARING_SECONDS)
         self._unwind.add(Kubernetes.clear, draining, COURTESY, turn=turn)
@@ -189,7 +196,7 @@ class Growth:
     async def _leave(self, plan: ClusterPlan, machine: Machine, turn: int) -> None:
         """Take a machine's member out of etcd. Nothing that follows makes up for it: a member that
         stays counts for the quorum and never answers, so the cluster must say so."""
-        leaving = Joining(machine=machine, through=self.working[0], endpoint=plan.endpoint)
+        leaving = self.joining(plan, machine)
         try:
             async with self.etcd:
                 await undo(Kubeadm.leave, leaving, BRIEF, turn=turn)

@@ -13,7 +13,6 @@ from activities.machines import Machines
 from domain.cluster import ClusterPlan
 from domain.machine import Machine, Role
 from domain.operation import Brief, OperationId, Reached
-from domain.ports import Joining
 from domain.repairs import Mending, Remedy, Repair
 from workflows.carrying_out import carry_out
 from workflows.growth import Growth, courteously
@@ -145,7 +144,7 @@ class RepairCluster:
         unwind.add(Kubeadm.reset, machine, IN_PASSING)
         unwind.add(Kubernetes.delete_node, node, COURTESY)
         if _leads(each):
-            unwind.add(Kubeadm.leave, self._leaving(plan, machine), BRIEF)
+            unwind.add(Kubeadm.leave, self._growth.joining(plan, machine), BRIEF)
             try:
                 await growth.point(plan, growth.working)
                 await self._leave(plan, machine)
@@ -185,10 +184,7 @@ class RepairCluster:
 
     async def _leave(self, plan: ClusterPlan, machine: Machine) -> None:
         async with self._growth.etcd:
-            await do(Kubeadm.leave, self._leaving(plan, machine), BRIEF)
-
-    def _leaving(self, plan: ClusterPlan, machine: Machine) -> Joining:
-        return Joining(machine=machine, through=self._growth.working[0], endpoint=plan.endpoint)
+            await do(Kubeadm.leave, self._growth.joining(plan, machine), BRIEF)
 
     def _refuse_a_repair_of_nothing(self, repair: Repair) -> None:
         if repair.mending and not self._mended:

@@ -6,6 +6,8 @@ import hashlib
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import TypeVar
 
 import yaml
 from cryptography import x509
@@ -25,6 +27,8 @@ from domain.errors import Failed, Unavailable
 from domain.machine import Machine, Role
 from domain.ports import Backups, Joining, Snapshot, Upgrading, Vault, kubeconfig
 from domain.seen import Inside
+
+Answered = TypeVar("Answered")
 
 ADMIN_CONF = "/etc/kubernetes/admin.conf"
 
@@ -142,7 +146,10 @@ class SshNodes:
         host has joined once its etcd member may vote."""
 
         async def configure(seen: Seen) -> str:
-            return await self._invitation(joining, again=seen.attempt > 0)
+            again = seen.attempt > 0
+            return await _by_any(
+                joining.guides, lambda through: self._invitation(joining, through, again=again)
+            )
 
         await self._jobs.carry_out(joining.machine, _step(_JOIN, joining), configure)
         if joining.machine.slot.role is Role.CONTROL_PLANE:
@@ -151,9 +158,12 @@ class SshNodes:
     async def leave(self, joining: Joining) -> None:
         """Take the host's etcd member out, through another control-plane host. If there is no
         other there is no member to spare, and nothing to do."""
-        machine, through = joining.machine, joining.through
-        if through.system_id == machine.system_id:
-            return
+        machine = joining.machine
+        others = [each for each in joining.guides if each.system_id != machine.system_id]
+        if others:
+            await _by_any(others, lambda through: self._take_member_out(machine, through))
+
+    async def _take_member_out(self, machine: Machine, through: Machine) -> None:
         for member in await self._etcd.members(through):
             if member.is_of(machine):
                 await self._etcd.remove(through, member)
@@ -198,11 +208,11 @@ class SshNodes:
         if state != "active":
             raise Failed(f"containerd on {named(machine)} is {state or 'not there'}")
 
-    async def _invitation(self, joining: Joining, *, again: bool) -> str:
+    async def _invitation(self, joining: Joining, through: Machine, *, again: bool) -> str:
         """What a host is told so that it can join: a token that nobody else gets and, for a
         control-plane host, the key to certificates uploaded for it alone. What an earlier attempt
         left in etcd is taken out first, for etcd would not be healthy with it."""
-        machine, through = joining.machine, joining.through
+        machine = joining.machine
         certificate_key = ""
         if machine.slot.role is Role.CONTROL_PLANE:
             if again:
@@ -260,11 +270,12 @@ class SshNodes:
 
     async def _vote(self, joining: Joining) -> None:
         """Wait until the host's etcd member is no learner any more."""
-        machine, through = joining.machine, joining.through
-        pause = _FIRST_PAUSE
+        machine, pause = joining.machine, _FIRST_PAUSE
         try:
             async with asyncio.timeout(self._voter_seconds):
-                while not await self._votes(machine, through):
+                while not await _by_any(
+                    joining.guides, lambda through: self._votes(machine, through)
+                ):
                     await asyncio.sleep(pause)
                     pause = min(pause * _GROWTH, _LONGEST_PAUSE)
         except TimeoutError as error:
@@ -277,6 +288,17 @@ class SshNodes:
     async def _votes(self, machine: Machine, through: Machine) -> bool:
         members = await self._etcd.members(through)
         return any(member.is_of(machine) and not member.learner for member in members)
+
+
+async def _by_any(
+    guides: Sequence[Machine], ask: Callable[[Machine], Awaitable[Answered]]
+) -> Answered:
+    """What the first of these hosts says that says anything."""
+    *others, last = guides
+    for through in others:
+        with suppress(Unavailable):
+            return await ask(through)
+    return await ask(last)
 
 
 class _FirstBoot(BaseModel):

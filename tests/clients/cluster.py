@@ -18,8 +18,8 @@ def founding(machine: Machine) -> Joining:
     return Joining(machine=machine, through=machine, endpoint=ENDPOINT)
 
 
-def joining(machine: Machine, through: Machine) -> Joining:
-    return Joining(machine=machine, through=through, endpoint=ENDPOINT)
+def joining(machine: Machine, through: Machine, *others: Machine) -> Joining:
+    return Joining(machine=machine, through=through, endpoint=ENDPOINT, others=others)
 
 
 async def insist(attempt: Callable[[], Awaitable[object]], tries: int = 5) -> int:

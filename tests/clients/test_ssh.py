@@ -420,6 +420,22 @@ async def test_leaving_takes_the_member_out_through_another(crew: Crew) -> None:
     assert list(cluster.members) == ["cp-1"]
 
 
+async def test_whoever_answers_is_gone_through(crew: Crew) -> None:
+    first = await crew.first()
+    others = [await crew.site.install(name) for name in ("cp-2", "cp-3")]
+    worker = await crew.site.install("w-1", Role.WORKER)
+    for machine in others:
+        await crew.nodes.join(joining(machine, first))
+    await crew.site.hosts.power_off(first.system_id)
+    with pytest.raises(Unavailable, match="cp-1"):
+        await crew.nodes.join(joining(worker, first))
+    await crew.nodes.join(joining(worker, first, *others))
+    (cluster,) = crew.site.clusters.all()
+    assert crew.site.clusters.node(cluster.uid, "w-1") is not None
+    await crew.nodes.leave(joining(first, first, *others))
+    assert sorted(cluster.members) == ["cp-2", "cp-3"]
+
+
 async def test_leaving_never_costs_the_majority(crew: Crew) -> None:
     first = await crew.first()
     second, third = [await crew.site.install(name) for name in ("cp-2", "cp-3")]

@@ -22,9 +22,11 @@ from tests.store.desk import TERMS, Desk, ask
 from tests.store.invariants import broken
 
 
-async def scale(desk: Desk, name: str = "pool", count: int = 1, **sizes: int) -> Operation | None:
+async def scale(
+    desk: Desk, name: str = "pool", count: int = 1, key: str = "", **sizes: int
+) -> Operation | None:
     wanted = [PoolSize(name=each, count=n) for each, n in {name: count, **sizes}.items()]
-    return await desk.pools.request_scale("hello", wanted, TERMS, ask(method="Scale"))
+    return await desk.pools.request_scale("hello", wanted, TERMS, ask(key, method="Scale"))
 
 
 async def add(desk: Desk, *names: str, count: int = 1, key: str = "") -> Operation:
@@ -211,6 +213,57 @@ async def test_the_present_size_makes_good_what_is_missing(desk: Desk) -> None:
     assert plan.change is not None
     assert plan.change.adding == (lacking,)
     assert plan.change.retiring == ()
+
+
+async def test_a_request_that_had_nothing_to_do_has_nothing_to_do_when_it_is_repeated(
+    desk: Desk,
+) -> None:
+    await desk.standing()
+    assert await scale(desk, key="once", count=2) is None
+    lacking = (await desk.clusters.nodes("hello")).slots[1].slot
+    await desk.change(SlotRow, {"phase": SlotPhase.RELEASED}, name=lacking.name)
+    assert await scale(desk, key="once", count=2) is None
+    with pytest.raises(Invalid, match="used before"):
+        wanted = [PoolSize(name="pool", count=3)]
+        again = ask("once", digest="another", method="Scale")
+        await desk.pools.request_scale("hello", wanted, TERMS, again)
+    assert await scale(desk, key="twice", count=2) is not None
+
+
+@pytest.mark.parametrize("phase", [SlotPhase.JOINED, SlotPhase.LOST])
+async def test_a_node_that_is_not_ready_is_left_to_repairs(desk: Desk, phase: SlotPhase) -> None:
+    await desk.standing()
+    ill = (await desk.clusters.nodes("hello")).slots[1].slot
+    await desk.change(SlotRow, {"phase": phase}, name=ill.name)
+    assert await scale(desk, "pool", 2) is None
+    grown = await scale(desk, "pool", 3)
+    assert grown is not None
+    plan = await desk.operations.plan(grown.id)
+    assert plan.change is not None
+    assert ill not in plan.change.adding
+    assert len(plan.change.adding) == 1
+    await desk.operations.begin(grown.id)
+    await filled(desk, grown)
+    assert await ended(desk, grown.id) is Phase.DEGRADED
+    shrunk = await scale(desk, "pool", 2)
+    assert shrunk is not None
+    plan = await desk.operations.plan(shrunk.id)
+    assert plan.change is not None
+    assert [each.machine.slot for each in plan.change.retiring] == [ill]
+
+
+async def test_without_a_ready_control_plane_no_pool_is_changed(desk: Desk) -> None:
+    await desk.standing()
+    lead = (await desk.clusters.nodes("hello")).slots[0].slot
+    await desk.change(SlotRow, {"phase": SlotPhase.JOINED}, name=lead.name)
+    await desk.change(ClusterRow, {"phase": Phase.DEGRADED}, name="hello")
+    for asked in (add(desk, "gpu"), scale(desk, "pool", 3), drop(desk, "pool")):
+        with pytest.raises(Conflict, match="no control plane of cluster hello is Ready") as no:
+            await asked
+        assert no.value.reason == "CONTROL_PLANE_NOT_READY"
+        assert "windlass cluster repair hello" in no.value.do
+    assert await pools(desk) == {"pool": 2}
+    assert await broken(desk.database) == []
 
 
 async def test_the_newest_nodes_are_taken_away_and_their_slots_go_with_them(desk: Desk) -> None:

@@ -73,7 +73,10 @@ async def test_a_repair_freezes_what_is_to_be_mended(desk: Desk, repairs: Repair
 
 async def test_where_every_node_works_nothing_is_started(desk: Desk, repairs: Repairs) -> None:
     create = await desk.standing()
-    assert await repair(repairs) is None
+    assert await repair(repairs, key="once") is None
+    _, first, _ = await names(desk)
+    await ill(desk, first)
+    assert await repair(repairs, key="once") is None, "a repeat is answered as before"
     assert (await desk.clusters.get("hello")).operation == create.id
 
 
