@@ -53,7 +53,7 @@ def without_control_plane(cluster: str) -> Conflict:
     return Conflict(
         f"no control plane of cluster {cluster} is Ready, and nodes join and leave through one",
         subject=cluster,
-        reason="CONTROL_PLANE_NOT_READY",
+        reason="NO_READY_CONTROL_PLANE",
         do=f"windlass cluster repair {cluster}; windlass cluster why {cluster} shows what is wrong",
     )
 

@@ -223,10 +223,9 @@ async def test_a_request_that_had_nothing_to_do_has_nothing_to_do_when_it_is_rep
     lacking = (await desk.clusters.nodes("hello")).slots[1].slot
     await desk.change(SlotRow, {"phase": SlotPhase.RELEASED}, name=lacking.name)
     assert await scale(desk, key="once", count=2) is None
+    three, other = [PoolSize(name="pool", count=3)], ask("once", digest="other", method="Scale")
     with pytest.raises(Invalid, match="used before"):
-        wanted = [PoolSize(name="pool", count=3)]
-        again = ask("once", digest="another", method="Scale")
-        await desk.pools.request_scale("hello", wanted, TERMS, again)
+        await desk.pools.request_scale("hello", three, TERMS, other)
     assert await scale(desk, key="twice", count=2) is not None
 
 
@@ -260,7 +259,7 @@ async def test_without_a_ready_control_plane_no_pool_is_changed(desk: Desk) -> N
     for asked in (add(desk, "gpu"), scale(desk, "pool", 3), drop(desk, "pool")):
         with pytest.raises(Conflict, match="no control plane of cluster hello is Ready") as no:
             await asked
-        assert no.value.reason == "CONTROL_PLANE_NOT_READY"
+        assert no.value.reason == "NO_READY_CONTROL_PLANE"
         assert "windlass cluster repair hello" in no.value.do
     assert await pools(desk) == {"pool": 2}
     assert await broken(desk.database) == []
