@@ -137,6 +137,11 @@ class Edge(Part):
     external_address: str = Field(
         "", description="where other API processes reach this one; empty: where it serves gRPC"
     )
+    notify_address: str = Field(
+        "",
+        description="where notify listens besides, without a limit to the age of connections; "
+        "empty: nowhere",
+    )
     controller_lease: timedelta = Field(
         timedelta(seconds=20),
         description="how long an API process counts as alive that is not heard of",

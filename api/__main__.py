@@ -16,7 +16,7 @@ from temporalio.client import Client
 from api import build
 from api.door import Door, Service
 from api.edge import serving as edge
-from api.edge.nodes import Attached
+from api.edge.notify import OPTIONS as NOTIFY
 from api.edge.presence import Presence, reached_at
 from api.kaas.cluster import Cluster, Offer
 from api.kaas.kubeconfigs import Kubeconfigs
@@ -98,9 +98,12 @@ class Api:
         ]
         self._sweep = Sweep(self._operations, self._launch, meters, window=window, forget=forget)
         controllers, lease = Controllers(self._database), settings.edge.controller_lease
-        self._presence = Presence(controllers, lease, self.admit)
+        self._presence = Presence(controllers, lease, self.admit, self._lapsed)
+        self._notifying = edge.Notifying(self._database, self._presence)
         self._beside: list[asyncio.Task[None]] = []
         self._admits = False
+        self.notify_address = ""
+        """Where notify is served besides, once it is."""
         clusters, door = self._clusters(built), Door(meters)
         self._server = Server(
             [
@@ -114,6 +117,15 @@ class Api:
             describes_itself=settings.reflection,
             door=door,
             admit=self.admit,
+        )
+        self._notify = Server(
+            [self._notifying.service],
+            meters,
+            describes_itself=settings.reflection,
+            door=door,
+            admit=self.admit,
+            options=NOTIFY,
+            setting="WINDLASS_EDGE__NOTIFY_ADDRESS",
         )
         rest = resources(door, clusters, ROUTES, self.admit) if settings.rest else []
         self._web = Web(settings.http_address, self._checks(), meters, rest)
@@ -140,6 +152,8 @@ class Api:
     async def start(self) -> tuple[str, str]:
         """Open both doors, and return their addresses."""
         grpc = await self._server.start(self._settings.grpc_address)
+        if self._settings.edge.notify_address:
+            self.notify_address = await self._notify.start(self._settings.edge.notify_address)
         http = await self._web.start()  # the last, since it says that we are ready
         address = reached_at(self._settings.edge.external_address, grpc)
         works = (self._sweep.run(), self._presence.run(address))
@@ -150,6 +164,8 @@ class Api:
         """Let what is under way end, in the order in which others notice."""
         self._web.drain()
         await self._server.stop()
+        await self._notify.stop()  # its streams have ended with the others
+        await self._notifying.close()
         await self._web.stop()  # its calls have been running as long
         for work in self._beside:
             work.cancel()
@@ -222,7 +238,13 @@ class Api:
             legacy_codes=said.legacy_codes,
             node_patience=said.node_patience,
         )
-        return edge.services(self._database, Documents(said.fetch_allow), terms, Attached())
+        documents = Documents(said.fetch_allow)
+        described = edge.services(self._database, documents, terms, self._notifying)
+        return [*described, self._notifying.service]
+
+    def _lapsed(self) -> None:
+        """Others have swept away what was said to this process, so it has to be said again."""
+        self._notifying.streams.end("this process was taken for dead")
 
     def _window(self, built: build.Build) -> list[Service]:
         """What is seen of pods, and what nodes tell of them."""
@@ -266,7 +288,7 @@ async def serve(settings: Settings) -> None:
         grpc, http = await api.start()
         gc.collect()
         gc.freeze()  # what is here now stays: collections need not walk through it again and again
-        log.info("ready", grpc=grpc, http=http)
+        log.info("ready", grpc=grpc, http=http, notify=api.notify_address)
         await told.wait()
         log.info("draining")
     finally:

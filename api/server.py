@@ -1,7 +1,7 @@
 """The gRPC server: its limits, what it serves, and how it goes down."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import grpc
 import grpc.aio
@@ -21,6 +21,7 @@ OPTIONS: dict[str, int] = {
     "grpc.keepalive_timeout_ms": 20_000,
     # More patient than the library: clients with honest keepalives are told "too_many_pings" else.
     "grpc.http2.min_ping_interval_without_data_ms": 30_000,
+    "grpc.http2.max_ping_strikes": 0,
     "grpc.keepalive_permit_without_calls": 1,
     # Callers find new servers behind a load balancer; open watches get a while to end.
     "grpc.max_connection_age_ms": 30 * 60_000,
@@ -52,7 +53,11 @@ class Server:
         shares_port: bool = False,
         door: Door | None = None,
         admit: Admit = anybody,
+        options: Mapping[str, int] = OPTIONS,
+        setting: str = "WINDLASS_GRPC_ADDRESS",
     ) -> None:
+        """`setting` is what says where it listens, for who cannot listen there."""
+        self._setting = setting
         self._door = door or Door(meters)
         self._health = Health([service.name for service in services])
         own = [Service(health_pb2.DESCRIPTOR.services_by_name["Health"], self._health)]
@@ -60,9 +65,9 @@ class Server:
             own += _reflection([service.name for service in [*services, *own]])
         self.services = [*services, *own]
         self._shares_port = shares_port
-        options = {**OPTIONS, "grpc.so_reuseport": int(shares_port)}
+        chosen = {**options, "grpc.so_reuseport": int(shares_port)}
         self._server = grpc.aio.server(
-            options=list(options.items()), maximum_concurrent_rpcs=CALLS_AT_ONCE
+            options=list(chosen.items()), maximum_concurrent_rpcs=CALLS_AT_ONCE
         )
         self._server.add_generic_rpc_handlers(
             (
@@ -75,9 +80,7 @@ class Server:
         """Listen, and return the address with the port that port 0 turned into. Unavailable if
         somebody else listens there."""
         if not self._shares_port:
-            trial = bound(
-                address, "WINDLASS_GRPC_ADDRESS"
-            )  # the library says less of what is wrong
+            trial = bound(address, self._setting)  # the library says less of what is wrong
             trial.close()
         port = self._server.add_insecure_port(address)
         await self._server.start()

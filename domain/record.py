@@ -22,6 +22,9 @@ class Noun(StrEnum):
     CLOUDLET_INFO = "CloudletInfo"
     CLUSTER_INST = "ClusterInst"
     APP_INST = "AppInst"
+    CONTROLLER = "Controller"
+    """An API process. It is no record itself; what resource managers say names the one they say it
+    to."""
     CLOUDLET_REFS = "CloudletRefs"
     CLUSTER_REFS = "ClusterRefs"
     ANDROID_PACKAGE = "AndroidPackage"

@@ -229,6 +229,11 @@ class Refusal(Enum):
     )
     APPINST_BUSY = Conflict, "AppInst busy, cannot delete", "wait until it is not"
 
+    NOTIFY_VERSION = (
+        *(Invalid, "Notify server expected action version"),
+        "begin with a notice whose action is VERSION",
+    )
+
     STRICT_OPERATOR = Conflict, "Specified operator not found", "create the operator first"
     STRICT_DEVELOPER = Conflict, "Specified developer not found", "create the developer first"
 

@@ -9,7 +9,7 @@ and the numbers will do."""
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from sqlalchemy import ColumnElement, delete, insert, select, text, true, tuple_
+from sqlalchemy import ColumnElement, delete, func, insert, select, text, true, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.frozen import Frozen
@@ -19,7 +19,11 @@ from store.rows import ChangeRow, now, table_of
 
 PAGE = 1000
 
+CHANNEL = "windlass_changes"
+"""Where PostgreSQL tells those who listen that something has been committed."""
+
 _ERA = text("pg_current_xact_id()::text::bigint")
+_OLDEST = text("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
 _OVER = text("changes.era < pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
 
 
@@ -38,14 +42,26 @@ class Change(Frozen):
 
 async def note(session: AsyncSession, noun: Noun, keys: Iterable[str]) -> None:
     """Let followers know of records, with the transaction that writes them."""
-    era = _ERA if session.get_bind().dialect.name == "postgresql" else 0
+    tells = session.get_bind().dialect.name == "postgresql"
     moment = now()
     for key in keys:
-        row = {"era": era, "noun": noun, "key": key, "time": moment}
-        await session.execute(insert(table_of(ChangeRow)).values(row).inline())
+        row = {"era": _ERA if tells else 0, "noun": noun, "key": key, "time": moment}
+        statement = insert(table_of(ChangeRow)).values(row).inline()
+        if tells:
+            await session.execute(statement.returning(func.pg_notify(CHANNEL, "")))
+        else:
+            await session.execute(statement)
 
 
 class Changes(Store):
+    @reading
+    async def newest(self, session: AsyncSession) -> Place:
+        """A place past which is everything that is not committed yet, for those who are about to
+        read all there is."""
+        if self._database.is_sqlite:
+            return Place(number=await session.scalar(select(func.max(ChangeRow.number))) or 0)
+        return Place(era=await session.scalar(_OLDEST) or 0)
+
     @reading
     async def since(self, session: AsyncSession, place: Place) -> Sequence[Change]:
         """What was changed past a place, the earliest first, and a page of it at most."""

@@ -1,15 +1,18 @@
 """Controllers: the API processes that are alive, by the addresses at which others reach them.
 
 A row is good until its lease is over, and counts as absent from then on, whether or not somebody
-has swept it away. Leases are read off the clocks of those who write and read them: clocks that are
+has swept it away. What a controller knew of cloudlets goes with it: nobody keeps that true any
+more. Leases are read off the clocks of those who write and read them: clocks that are
 apart by more than a lease see each other as gone."""
 
 from collections.abc import Sequence
 from datetime import timedelta
 
-from sqlalchemy import delete, select
+from sqlalchemy import ColumnElement, delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.record import Noun
+from store import shelf
 from store.engine import Store, reading, transaction
 from store.rows import ControllerRow, now
 
@@ -19,11 +22,20 @@ MOST = 1000
 
 class Controllers(Store):
     @transaction
-    async def keep(self, session: AsyncSession, address: str, lease: timedelta) -> None:
-        """Be there for a lease from now on. Whose lease is over is swept away."""
-        gone = (ControllerRow.until <= now()) & (ControllerRow.address != address)
-        await session.execute(delete(ControllerRow).where(gone))
+    async def enter(self, session: AsyncSession, address: str, lease: timedelta) -> None:
+        """Be there for a lease, as one that knows nothing yet: what a former life at the same
+        address has left is swept away."""
+        await _sweep(session, (ControllerRow.until <= now()) | (ControllerRow.address == address))
         await session.merge(ControllerRow(address=address, until=now() + lease))
+
+    @transaction
+    async def keep(self, session: AsyncSession, address: str, lease: timedelta) -> bool:
+        """Be there for a lease from now on, and whether one has been there all the time: others
+        may have swept one away. Whose lease is over is swept away."""
+        known = await session.get(ControllerRow, address) is not None
+        await _sweep(session, (ControllerRow.until <= now()) & (ControllerRow.address != address))
+        await session.merge(ControllerRow(address=address, until=now() + lease))
+        return known
 
     @transaction
     async def leave(self, session: AsyncSession, address: str) -> None:
@@ -35,3 +47,10 @@ class Controllers(Store):
         """Their addresses, sorted."""
         alive = select(ControllerRow.address).where(ControllerRow.until > now())
         return (await session.scalars(alive.order_by(ControllerRow.address).limit(MOST))).all()
+
+
+async def _sweep(session: AsyncSession, gone: ColumnElement[bool]) -> None:
+    for address in (await session.scalars(select(ControllerRow.address).where(gone))).all():
+        for key in await shelf.yielding(session, Noun.CLOUDLET_INFO, Noun.CONTROLLER, address):
+            await shelf.remove(session, Noun.CLOUDLET_INFO, key)
+        await session.execute(delete(ControllerRow).where(ControllerRow.address == address))

@@ -82,12 +82,12 @@ class Shelf(Store):
         if await answers.is_repeat(session, ask):
             return
         there = await _lock_for_good(session, noun, key)
-        yielding = []
+        giving_way = []
         for use in USES.get(noun, ()):
             refuse_if(await self._is_needed(session, use, noun, key), use.refusal)
-            yielding += [(use.by, named) for named in await _naming(session, use.by, noun, key)]
+            giving_way += [(use.by, named) for named in await yielding(session, use.by, noun, key)]
         refuse_if(not there, Refusal.KEY_UNKNOWN)
-        for by, named in [*yielding, (noun, key)]:
+        for by, named in [*giving_way, (noun, key)]:
             await remove(session, by, named)
         answers.remember(session, ask)
 
@@ -95,6 +95,18 @@ class Shelf(Store):
     async def get(self, session: AsyncSession, noun: Noun, key: str) -> bytes | None:
         value: bytes | None = await session.scalar(_one(RecordRow.value, noun, key))
         return value
+
+    @reading
+    async def several(
+        self, session: AsyncSession, noun: Noun, keys: Sequence[str]
+    ) -> dict[str, bytes]:
+        """Those that there are of some records, by their keys."""
+        rows = await session.execute(
+            select(RecordRow.key, RecordRow.value).where(
+                RecordRow.noun == noun, RecordRow.key.in_(keys)
+            )
+        )
+        return {row.key: row.value for row in rows}
 
     @reading
     async def page(
@@ -194,6 +206,12 @@ async def remove(session: AsyncSession, noun: Noun, key: str) -> None:
     await changes.note(session, noun, [key])
 
 
+async def yielding(session: AsyncSession, by: Noun, noun: Noun, key: str) -> Sequence[str]:
+    """Who names a record and yields."""
+    found = select(LinkRow.key).where(*_names(by, noun, key), LinkRow.yields)
+    return (await session.scalars(found.order_by(LinkRow.key))).all()
+
+
 async def alone(session: AsyncSession, word: str) -> None:
     """Until the transaction is over, be the only one who has said this word: for rules about what
     has no row that could be held. On SQLite every writer is alone."""
@@ -223,12 +241,6 @@ async def _link(session: AsyncSession, record: Record) -> None:
 
 async def _unlink(session: AsyncSession, noun: Noun, key: str) -> None:
     await session.execute(delete(LinkRow).where(LinkRow.noun == noun, LinkRow.key == key))
-
-
-async def _naming(session: AsyncSession, by: Noun, noun: Noun, key: str) -> Sequence[str]:
-    """Who names a record and yields."""
-    found = select(LinkRow.key).where(*_names(by, noun, key), LinkRow.yields)
-    return (await session.scalars(found.order_by(LinkRow.key))).all()
 
 
 def _names(by: Noun, noun: Noun, key: str) -> tuple[ColumnElement[bool], ...]:

@@ -162,7 +162,10 @@ def app_needs(message: app_pb2.App) -> list[Need]:
 
 
 def cloudlet_info(message: cloudlet_pb2.CloudletInfo) -> Record:
-    return record(Noun.CLOUDLET_INFO, message)
+    """It gives way with the API process that it was said to, if it was said to one."""
+    said_to = message.controller.rpartition("@")[2]
+    link = Link(to=Noun.CONTROLLER, key=said_to, yields=True)
+    return record(Noun.CLOUDLET_INFO, message, [link] if said_to else [])
 
 
 def cloudlet_refs(message: refs_pb2.CloudletRefs) -> Record:

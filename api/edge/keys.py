@@ -19,7 +19,12 @@ _ESCAPED = str.maketrans({letter: f"\\u{ord(letter):04x}" for letter in "<>&\u20
 
 def written(key: Message) -> str:
     """A key as text. Invalid if it is too long to be kept."""
-    return limited(json.dumps(_plain(key), ensure_ascii=False, separators=(",", ":")))
+    return limited(_compact(_plain(key)))
+
+
+def put(plain: Any) -> str:
+    """A key out of a key, as text again: what was read from one as JSON."""
+    return _escape(_compact(plain))
 
 
 def of(message: Any) -> str:
@@ -28,9 +33,17 @@ def of(message: Any) -> str:
 
 
 def limited(text: str) -> str:
-    escaped = text.translate(_ESCAPED)
+    escaped = _escape(text)
     refuse_if(len(escaped.encode()) > LONGEST, Refusal.KEY_TOO_LONG, most=LONGEST)
     return escaped
+
+
+def _compact(plain: Any) -> str:
+    return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+
+
+def _escape(text: str) -> str:
+    return text.translate(_ESCAPED)
 
 
 def is_whole(key: Message) -> bool:

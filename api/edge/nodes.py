@@ -32,7 +32,11 @@ class Attached:
 
     def put(self, stream: int, node: Node) -> None:
         """A node that came by a stream. The same one again takes the place of the first."""
-        self._nodes[stream, node.key.SerializeToString(deterministic=True).hex()] = node
+        self._nodes[_name(stream, node)] = node
+
+    def remove(self, stream: int, node: Node) -> None:
+        """A node that is gone while its stream is not. There being none is success."""
+        self._nodes.pop(_name(stream, node), None)
 
     def drop(self, stream: int) -> None:
         """Forget all that came by a stream."""
@@ -65,6 +69,10 @@ class NodeApi(NodeApiServicer):
         for nodes in await asyncio.gather(*map(answered, alive)):
             for node in nodes:
                 yield node
+
+
+def _name(stream: int, node: Node) -> tuple[int, str]:
+    return stream, node.key.SerializeToString(deterministic=True).hex()
 
 
 async def _asked(address: str, request: Node, seconds: float) -> list[Node]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Callable
 from datetime import timedelta
 from socket import gethostname
 
@@ -20,16 +21,36 @@ log = structlog.get_logger()
 
 
 class Presence:
-    def __init__(self, controllers: Controllers, lease: timedelta, admit: Admit) -> None:
-        """Whoever lets no calls in is not there for the others: `admit` is asked first."""
+    def __init__(
+        self,
+        controllers: Controllers,
+        lease: timedelta,
+        admit: Admit,
+        lapsed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Whoever lets no calls in is not there for the others: `admit` is asked first. `lapsed`
+        is told when the others have taken this process for dead."""
         self._controllers = controllers
         self._lease = lease
         self._admit = admit
+        self._lapsed = lapsed
         self._kept = False
+        self._entered = asyncio.Event()
+        self._address = ""
+
+    async def entered(self) -> str:
+        """The address by which the others know this process, once they do."""
+        await self._entered.wait()
+        return self._address
+
+    async def stamp(self) -> str:
+        """What this process writes on what it was told, once the others know it."""
+        return f"{gethostname()}@{await self.entered()}"
 
     async def run(self, address: str) -> None:
         """Keep the lease until cancelled, then give it back. A round that fails is logged, and the
         next one tries again."""
+        self._address = address
         pause = self._lease.total_seconds() / PER_LEASE
         try:
             while True:
@@ -43,7 +64,12 @@ class Presence:
         try:
             await self._admit()
             self._kept = True  # before it is: a round that is cut off may have been written
-            await self._controllers.keep(address, self._lease)
+            if not self._entered.is_set():
+                await self._controllers.enter(address, self._lease)
+                self._entered.set()
+            elif not await self._controllers.keep(address, self._lease):
+                log.warning("taken for dead", address=address)
+                self._lapsed()
         except DomainError as error:
             log.warning("lease not kept", error=error.message)
         except Exception:

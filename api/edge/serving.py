@@ -9,13 +9,18 @@ from api.edge.apps import AppApi
 from api.edge.cloudlet_infos import CloudletInfoApi
 from api.edge.cloudlets import CloudletApi
 from api.edge.controllers import ControllerApi
+from api.edge.descriptions import Descriptions
 from api.edge.developers import DeveloperApi
 from api.edge.drafting import Drafting
 from api.edge.flavors import FlavorApi
+from api.edge.hearing import Hearing
 from api.edge.nodes import Attached, NodeApi
+from api.edge.notify import NotifyApi
 from api.edge.operators import OperatorApi
+from api.edge.presence import Presence
 from api.edge.records import Records
 from api.edge.refs import CloudletRefsApi, ClusterRefsApi
+from api.edge.streams import Streams
 from api.edge.templates import ClusterApi
 from domain.ports import Documents
 from domain.record import Noun
@@ -28,12 +33,14 @@ from protos.gen.edge import (
     developer_pb2,
     flavor_pb2,
     node_pb2,
+    notice_pb2,
     operator_pb2,
     refs_pb2,
 )
 from store.apps import Apps
 from store.controllers import Controllers
 from store.engine import Database
+from store.lookout import Lookout
 from store.shelf import Shelf
 
 
@@ -47,10 +54,29 @@ class Terms(NamedTuple):
     node_patience: timedelta = timedelta(seconds=3)
 
 
+class Notifying:
+    """What resource managers are connected to."""
+
+    def __init__(self, database: Database, presence: Presence) -> None:
+        shelf, self.attached = Shelf(database), Attached()
+        described = Descriptions(shelf, presence)
+        self.streams = Streams(Lookout(database), described.stream)
+        self._hearing = Hearing(described, self.streams, self.attached)
+        self._api = NotifyApi(shelf, self.streams, self._hearing, presence)
+
+    @property
+    def service(self) -> Service:
+        return Service(notice_pb2.DESCRIPTOR.services_by_name["NotifyApi"], self._api)
+
+    async def close(self) -> None:
+        """Let what ended streams leave behind be written. No new ones come by now."""
+        await self._hearing.close()
+
+
 def services(
-    database: Database, documents: Documents, terms: Terms, attached: Attached
+    database: Database, documents: Documents, terms: Terms, notifying: Notifying
 ) -> list[Service]:
-    """All that is served of `edgeproto`."""
+    """All that is served of `edgeproto`, but for notify."""
     shelf = Shelf(database, strict=terms.strict_references)
     apps = Apps(database, strict=terms.strict_references)
     lax = terms.lax_masks
@@ -77,7 +103,7 @@ def services(
         (refs_pb2, CloudletRefsApi(used)),
         (refs_pb2, ClusterRefsApi(held)),
         (controller_pb2, ControllerApi(controllers)),
-        (node_pb2, NodeApi(attached, controllers, terms.node_patience)),
+        (node_pb2, NodeApi(notifying.attached, controllers, terms.node_patience)),
     )
     unknown = frozenset(Refusal.__members__) if terms.legacy_codes else frozenset()
     return [

@@ -30,6 +30,7 @@ EDGE = (
     "ClusterRefs",
     "Controller",
     "Node",
+    "Notify",
 )
 OWN = {
     *("cnct.kaas.api.Cluster", "google.longrunning.Operations"),

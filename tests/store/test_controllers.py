@@ -2,8 +2,11 @@
 
 from datetime import timedelta
 
+from domain.operation import Ask
+from domain.record import Link, Noun, Record
 from store.controllers import Controllers
 from store.engine import Database
+from store.shelf import Shelf
 
 LONG, OVER = timedelta(minutes=1), timedelta(0)
 
@@ -25,3 +28,25 @@ async def test_who_lets_it_run_out_is_not_and_may_come_back(database: Database) 
     await controllers.keep("b:1", LONG)
     await controllers.keep("a:1", LONG)
     assert await controllers.alive() == ["a:1", "b:1"]
+
+
+async def test_what_was_said_to_a_controller_goes_with_it(database: Database) -> None:
+    controllers, shelf = Controllers(database), Shelf(database)
+
+    async def said(cloudlet: str, controller: str) -> None:
+        link = Link(to=Noun.CONTROLLER, key=controller, yields=True)
+        info = Record(noun=Noun.CLOUDLET_INFO, key=cloudlet, value=b"", links=(link,))
+        await shelf.put(Noun.CLOUDLET_INFO, cloudlet, lambda _: info, Ask(method="any"))
+
+    async def known() -> list[str]:
+        return [kept.key for kept in await shelf.page(Noun.CLOUDLET_INFO, "", 10)]
+
+    await controllers.enter("b:1", LONG)
+    await controllers.enter("a:1", OVER)
+    await said("of a", "a:1")
+    await said("of b", "b:1")
+    assert await controllers.keep("b:1", LONG)
+    assert await known() == ["of b"]
+    assert not await controllers.keep("a:1", LONG)
+    await controllers.enter("b:1", LONG)  # it was killed and started again
+    assert await known() == []

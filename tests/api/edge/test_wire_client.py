@@ -56,6 +56,8 @@ CALLS: list[tuple[str, dict[str, Any], int]] = [
     ("CloudletApi/CreateCloudlet", CLOUDLET, 0),
     ("CloudletApi/UpdateCloudlet", {**CLOUDLET, "fields": ["4"], "access_uri": "u"}, 0),
     ("CloudletApi/ShowCloudlet", {"access_uri": "u"}, 1),
+    ("NotifyApi/StreamNotice", {"action": "VERSION", "version": 1}, 2),
+    ("NotifyApi/StreamNotice", {}, -3),
     ("CloudletInfoApi/InjectCloudletInfo", INFO, 1),
     ("CloudletInfoApi/ShowCloudletInfo", INFO, 1),
     ("CloudletInfoApi/EvictCloudletInfo", INFO, 1),
@@ -144,12 +146,16 @@ async def called(caller: Caller, messages: DescriptorPool, name: str, given: Any
     kinds = [
         GetMessageClass(messages.FindMessageTypeByName(method[end])) for end in ("input", "output")
     ]
-    opened = caller.channel.unary_stream if method["server_streaming"] else None
-    call = (opened or caller.channel.unary_unary)(
+    request: Any = ParseDict(given, kinds[0]())
+    opened: Any = caller.channel.unary_stream
+    if method["client_streaming"]:
+        opened, request = caller.channel.stream_stream, iter([request])
+    streams = method["server_streaming"]
+    call = (opened if streams else caller.channel.unary_unary)(
         f"/edgeproto.{name}", kinds[0].SerializeToString, kinds[1].FromString
     )
-    answer: Any = call(ParseDict(given, kinds[0]()), timeout=20)
-    return [each async for each in answer] if opened else [await answer]
+    answer: Any = call(request, timeout=20)
+    return [each async for each in answer] if streams else [await answer]
 
 
 async def test_every_method_that_is_served_answers(

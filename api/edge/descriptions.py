@@ -1,0 +1,58 @@
+"""What resource managers say of their cloudlets, as it is kept: with the stream it came by, so that
+nobody but that stream's end puts the cloudlet offline."""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from api.edge import convert, keys
+from api.edge.presence import Presence
+from domain.errors import NotFound
+from domain.operation import Ask
+from domain.record import Noun, Record
+from protos.gen.edge.cloudlet_pb2 import CLOUDLET_STATE_OFFLINE, CloudletInfo
+from store.shelf import Shelf
+
+ASK = Ask(method="edgeproto.NotifyApi/StreamNotice")
+
+
+class Descriptions:
+    def __init__(self, shelf: Shelf, presence: Presence) -> None:
+        self._shelf = shelf
+        self._presence = presence
+
+    async def get(self, cloudlet: str) -> CloudletInfo | None:
+        """What is said of a cloudlet, by its key."""
+        value = await self._shelf.get(Noun.CLOUDLET_INFO, cloudlet)
+        return None if value is None else CloudletInfo.FromString(value)
+
+    async def stream(self, cloudlet: str) -> int | None:
+        """The number of the stream of this process that said it. 0: it came another way. None:
+        nothing is said."""
+        info = await self.get(cloudlet)
+        if info is None:
+            return None
+        ours = info.controller == await self._presence.stamp()
+        return int(info.notify_id) if ours else 0
+
+    async def put(self, stream: int, info: CloudletInfo, may: Callable[[], bool]) -> None:
+        """Keep what a stream says, if it still may say so when it is written."""
+        info.notify_id, info.controller = stream, await self._presence.stamp()
+
+        def described(before: bytes | None) -> Record:
+            kept = info if before is None or may() else CloudletInfo.FromString(before)
+            return convert.cloudlet_info(kept)
+
+        await self._shelf.put(Noun.CLOUDLET_INFO, keys.of(info), described, ASK)
+
+    async def put_offline(self, stream: int, cloudlet: str) -> None:
+        """A cloudlet is offline, if it is this stream that described it last."""
+        stamp = await self._presence.stamp()
+
+        def changed(before: bytes) -> Record:
+            info = CloudletInfo.FromString(before)
+            if (info.notify_id, info.controller) == (stream, stamp):
+                info.state = CLOUDLET_STATE_OFFLINE
+            return convert.cloudlet_info(info)
+
+        with suppress(NotFound):  # it was evicted
+            await self._shelf.change(Noun.CLOUDLET_INFO, cloudlet, changed, ASK)

@@ -1,0 +1,103 @@
+"""What comes in by notify: what resource managers say of their cloudlets, and which programs there
+are."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import structlog
+from google.protobuf.message import DecodeError
+
+from api.edge import keys, notices
+from api.edge.descriptions import Descriptions
+from api.edge.nodes import Attached
+from api.edge.streams import Stream, Streams
+from domain.errors import DomainError, Invalid
+from domain.record import Noun
+from protos.gen.edge.cloudlet_pb2 import CloudletInfo
+from protos.gen.edge.node_pb2 import Node
+from protos.gen.edge.notice_pb2 import DELETE, Notice
+
+AGAIN_SECONDS = 1.0
+PARTING_SECONDS = 10.0
+"""How long a process that goes down waits for what its streams leave behind to be written."""
+
+log = structlog.get_logger()
+
+Take = Callable[[Stream, Any, bool], Awaitable[None]]
+
+
+class Hearing:
+    def __init__(self, described: Descriptions, streams: Streams, attached: Attached) -> None:
+        self._described = described
+        self._streams = streams
+        self._attached = attached
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._takes: dict[str, tuple[Any, Take]] = {
+            notices.name(message): (message, take)
+            for message, take in ((CloudletInfo, self._cloudlet), (Node, self._node))
+        }
+
+    async def take(self, stream: Stream, notice: Notice) -> None:
+        """Take in one notice. What is of no kind we know, or wrong in itself, is passed over;
+        what cannot be kept at the moment ends the stream, since it would be lost."""
+        message, take = self._takes.get(notices.kind(notice), (None, None))
+        if message is None or take is None:
+            return
+        try:
+            said = message.FromString(notice.any.value)
+            await take(stream, said, notice.action == DELETE)
+        except (DecodeError, Invalid) as error:
+            log.warning("notice passed over", kind=notices.kind(notice), error=str(error))
+
+    def over(self, stream: Stream) -> None:
+        """A stream has ended: its nodes are gone, its cloudlets offline."""
+        self._attached.drop(stream.number)
+        for cloudlet in stream.spoken_for:
+            task = asyncio.create_task(self._put_offline(stream, cloudlet))
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+
+    async def close(self) -> None:
+        """Let what ended streams leave behind be written, if it can be."""
+        if self._leaving:
+            await asyncio.wait(self._leaving, timeout=PARTING_SECONDS)
+        for task in self._leaving:
+            task.cancel()
+
+    async def _node(self, stream: Stream, node: Node, gone: bool) -> None:
+        node.notify_id = stream.number
+        if gone:
+            self._attached.remove(stream.number, node)
+        else:
+            self._attached.put(stream.number, node)
+
+    async def _cloudlet(self, stream: Stream, info: CloudletInfo, gone: bool) -> None:
+        key = keys.of(info)
+        if gone:
+            await self._described.put_offline(stream.number, key)
+            self._streams.forget(stream, key)
+            return
+        if not self._streams.claim(stream, key):
+            log.info("an older stream is not listened to", cloudlet=key, stream=stream.number)
+            return
+        stream.spoken_for.add(key)
+        await self._described.put(stream.number, info, lambda: self._streams.speaks(stream, key))
+        if self._streams.speaks(stream, key) and self._streams.tell(stream, key):
+            await self._all_of(stream, key)
+
+    async def _all_of(self, stream: Stream, cloudlet: str) -> None:
+        """Tell of everything on a cloudlet."""
+        if stream.filtered and Noun.CLOUDLET in stream.wants:
+            stream.outbox.mark(Noun.CLOUDLET, cloudlet)
+
+    async def _put_offline(self, stream: Stream, cloudlet: str) -> None:
+        """Try until it is done: nobody else will say so."""
+        while True:
+            try:
+                await self._described.put_offline(stream.number, cloudlet)
+            except DomainError as error:
+                log.warning("cloudlet not put offline", cloudlet=cloudlet, error=error.message)
+                await asyncio.sleep(AGAIN_SECONDS)
+            else:
+                return

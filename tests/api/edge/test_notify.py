@@ -1,0 +1,219 @@
+"""Streams of notify, over real sockets, with peers made of the contract alone."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+
+from api import build
+from api.__main__ import Api
+from api.launch import client
+from protos.gen.edge.cloudlet_pb2 import (
+    CLOUDLET_STATE_OFFLINE,
+    CLOUDLET_STATE_READY,
+    CloudletInfo,
+)
+from protos.gen.edge.node_pb2 import NODE_CRM, Node, NodeKey
+from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, VERSION, Notice
+from protos.gen.edge.notice_pb2_grpc import NotifyApiStub
+from settings import Edge as Terms
+from settings import Settings
+from tests.api.caller import NOBODY, Caller, refused
+from tests.api.edge import stubs
+from tests.api.edge.peer import Peer
+from tests.api.edge.stubs import Edge
+
+SECONDS = 20
+Connect = Callable[..., Peer]
+
+
+@pytest.fixture
+def terms() -> Terms:
+    return Terms(notify_address="127.0.0.1:0")
+
+
+@pytest.fixture
+async def channel(api: Api, caller: Caller) -> AsyncIterator[grpc.aio.Channel]:
+    async with grpc.aio.insecure_channel(api.notify_address, options=OWN) as channel:
+        yield channel
+
+
+OWN = [("grpc.use_local_subchannel_pool", 1)]
+
+
+@pytest.fixture
+async def connect(channel: grpc.aio.Channel) -> AsyncIterator[Connect]:
+    peers = []
+
+    def connect(**how: Any) -> Peer:
+        peers.append(Peer(how.pop("channel", channel), **how))
+        return peers[-1]
+
+    yield connect
+    for peer in peers:
+        await peer.lose()
+
+
+def info(name: str = "west", **more: Any) -> CloudletInfo:
+    return CloudletInfo(key=stubs.cloudlet(name).key, **{"state": CLOUDLET_STATE_READY, **more})
+
+
+async def until(ask: Callable[[], Awaitable[Any]], wanted: Callable[[Any], object]) -> Any:
+    """What is answered, once it is what is waited for."""
+    async with asyncio.timeout(SECONDS):
+        while True:
+            if wanted(found := await ask()):
+                return found
+            await asyncio.sleep(0.02)
+
+
+async def stated(edge: Edge, state: int, **filter: Any) -> CloudletInfo:
+    """What is known of the only cloudlet, once it is in a state."""
+
+    async def ask() -> list[CloudletInfo]:
+        return await edge("ShowCloudletInfo", CloudletInfo(**filter))
+
+    [found] = await until(ask, lambda infos: infos and infos[0].state == state)
+    return found  # type: ignore[no-any-return]
+
+
+async def test_begins_with_the_version(channel: grpc.aio.Channel, connect: Connect) -> None:
+    async def first() -> Any:
+        stream = NotifyApiStub(channel).StreamNotice(iter([Notice()]), timeout=SECONDS)
+        return await stream.read()
+
+    refusal = await refused(first())
+    assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert refusal.message == "Notify server expected action version"
+    peer = connect()
+    await peer.synced()
+    assert peer.notices == [
+        Notice(action=VERSION, version=1, want_objs=peer.notices[0].want_objs),
+        Notice(action=SENDALL_END),
+    ]
+    assert "edgeproto.CloudletInfo" in peer.notices[0].want_objs
+
+
+def _has_changed(peer: Peer) -> bool:
+    return not peer.names("App") and "large" in peer.names("Flavor")
+
+
+async def test_tells_everything_then_what_changes(edge: Edge, connect: Connect) -> None:
+    await edge("CreateFlavor", stubs.flavor())
+    await edge("CreateApp", stubs.app())
+    await edge("CreateCloudlet", stubs.cloudlet())
+    first, second = connect(), connect()  # on one connection
+    for peer in (first, second):
+        await peer.synced()
+        kinds = [notice.any.type_url.rpartition(".")[2] for notice in peer.notices]
+        assert kinds == ["", "Flavor", "Cloudlet", "App", ""]
+    [shown] = await edge("ShowApp", stubs.app())
+    assert first.there["App"] == {"shop": shown}
+    await edge("CreateFlavor", stubs.flavor("large"))
+    await edge("UpdateCloudlet", stubs.cloudlet(access_uri="u", fields=["4"]))
+    await edge("DeleteApp", stubs.app())
+    for peer in (first, second):
+        await peer.until(partial(_has_changed, peer))
+        assert peer.there["Cloudlet"]["west"].access_uri == "u"
+    last = first.notices[-1]
+    assert last.action == DELETE
+    await first.close()
+    await edge("CreateFlavor", stubs.flavor("huge"))
+    await second.until(lambda: "huge" in second.names("Flavor"))
+    again = connect()
+    await again.synced()
+    assert again.names("Flavor") == {"small", "large", "huge"}
+    assert again.names("App") == set()
+
+
+async def test_tells_a_cloudlets_own_what_is_its_own(edge: Edge, connect: Connect) -> None:
+    await edge("CreateFlavor", stubs.flavor())
+    await edge("CreateApp", stubs.app())
+    for name in ("west", "east"):
+        await edge("CreateCloudlet", stubs.cloudlet(name))
+    crm = connect(filtered=True)
+    await crm.synced()
+    assert crm.names("Flavor") == {"small"}
+    assert not crm.names("Cloudlet") | crm.names("App")
+    crm.tell(info())
+    await crm.until(lambda: crm.names("Cloudlet"))
+    await edge("UpdateCloudlet", stubs.cloudlet("east", access_uri="e", fields=["4"]))
+    await edge("UpdateCloudlet", stubs.cloudlet("west", access_uri="w", fields=["4"]))
+    await crm.until(lambda: crm.there["Cloudlet"]["west"].access_uri == "w")
+    assert crm.names("Cloudlet") == {"west"}
+    assert not crm.names("App")
+    crm.tell(info("none"))
+    await crm.until(lambda: crm.notices[-1].action == DELETE)
+    crm.tell(info("none"), DELETE)
+    await edge("CreateCloudlet", stubs.cloudlet("none"))
+    await edge("DeleteCloudlet", stubs.cloudlet("west"))
+    await crm.until(lambda: not crm.names("Cloudlet"))
+
+
+async def test_a_cloudlet_is_ready_as_long_as_its_stream(
+    edge: Edge, caller: Caller, connect: Connect
+) -> None:
+    crm = connect(filtered=True)
+    crm.tell(info(os_max_ram=500, notify_id=77, controller="a lie"))
+    key = NodeKey(name="crm", node_type=NODE_CRM, cloudlet_key=stubs.cloudlet().key)
+    crm.tell(Node(key=key))
+    ready = await stated(edge, CLOUDLET_STATE_READY)
+    assert ready.os_max_ram == 500
+    assert ready.notify_id == 1
+    assert ready.controller.endswith(f"@{caller.address}")
+    [node] = await until(lambda: edge("ShowNode", Node()), bool)
+    assert (node.key, node.notify_id) == (key, 1)
+    newer = connect(filtered=True)
+    newer.tell(info(os_max_ram=600))
+    await until(
+        lambda: edge("ShowCloudletInfo", CloudletInfo()), lambda found: found[0].notify_id == 2
+    )
+    crm.tell(info(os_max_ram=700))  # it is what a broken connection left behind
+    crm.tell(Node(key=NodeKey(name="late")))
+    await until(lambda: edge("ShowNode", Node()), lambda found: len(found) == 2)
+    await crm.lose()
+    await until(lambda: edge("ShowNode", Node()), lambda found: not found)
+    assert (await stated(edge, CLOUDLET_STATE_READY)).os_max_ram == 600
+    await newer.lose()
+    offline = await stated(edge, CLOUDLET_STATE_OFFLINE)
+    assert (offline.os_max_ram, offline.notify_id) == (600, 2)
+
+
+async def test_what_one_process_takes_the_others_tell(
+    edge: Edge, api: Api, settings: Settings, connect: Connect
+) -> None:
+    other = Api(settings, await client(NOBODY, "default"), build.Build())
+    address, _ = await other.start()
+    async with grpc.aio.insecure_channel(other.notify_address, options=OWN) as channel:
+        crm = connect(filtered=True)
+        crm.tell(info())
+        await stated(edge, CLOUDLET_STATE_READY)
+        moved = connect(filtered=True, channel=channel)
+        moved.tell(info())
+        await moved.until(
+            lambda: moved.notices[-1:] and moved.notices[-1].action == DELETE
+        )  # there is no such cloudlet
+        await edge("CreateCloudlet", stubs.cloudlet())
+        await moved.until(lambda: moved.names("Cloudlet"))
+        await crm.lose()
+        info_ = await stated(edge, CLOUDLET_STATE_READY)
+        assert info_.controller.endswith(f"@{address}")
+        await other.stop()
+    await stated(edge, CLOUDLET_STATE_OFFLINE)
+
+
+async def test_pings_do_not_end_a_stream(
+    api: Api, caller: Caller, edge: Edge, connect: Connect
+) -> None:
+    eager = [*OWN, ("grpc.keepalive_time_ms", 100), ("grpc.http2.max_pings_without_data", 0)]
+    async with grpc.aio.insecure_channel(api.notify_address, options=eager) as channel:
+        peer = connect(channel=channel)
+        await peer.synced()
+        done, _ = await asyncio.wait([asyncio.ensure_future(peer.call.code())], timeout=2)
+        assert not done
+        await edge("CreateFlavor", stubs.flavor())
+        await peer.until(lambda: peer.names("Flavor"))
