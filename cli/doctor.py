@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 SECONDS = 3.0
 """For each thing asked. A doctor who is kept waiting has found something."""
 
-EDGE_READ = ("CloudletInfo", "CloudletRefs", "ClusterRefs", "Controller", "Node")
-"""Records of the edge that others keep."""
+EDGE_BESIDE = ("CloudletInfo", "CloudletRefs", "ClusterRefs", "Controller", "Node", "Notify")
+"""What is served of the edge beside the records that people describe."""
 
 SERVICES = (
     "cnct.kaas.api.Cluster",
     *(f"windlass.v1.{name}" for name in ("Operations", "Clusters", "Health")),
-    "google.longrunning.Operations",
-    *(f"edgeproto.{name}Api" for name in (*EDGE, *EDGE_READ)),
+    *("google.longrunning.Operations", "v1alpha.PublicAPI", "windlass.node.v1.Window"),
+    *(f"edgeproto.{name}Api" for name in (*EDGE, *EDGE_BESIDE)),
 )
 """What a server of this version serves; a test holds it to that."""
 
