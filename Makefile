@@ -22,7 +22,7 @@ help: ## show this
 up: .venv ## run everything on this machine and create a first cluster
 	@$(BIN)/windlass up
 
-test: .venv .venv-libmaas ## run the whole suite; T=tests/domain for one room
+test: .venv .venv-libmaas ## run the whole suite; T=tests/domain for a room, T=--both for more
 	@$(BIN)/python -m tests $(T)
 
 check: .venv ## format, lint, types, and who may import whom

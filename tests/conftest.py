@@ -35,6 +35,29 @@ HURRIED = ("fsync = off", "synchronous_commit = off", "full_page_writes = off")
 """A test's database need not survive a power cut."""
 
 
+WORKFLOWS = Path(__file__).parent / "workflows"
+"""The room whose stories run on SQLite alone unless both databases are asked for: what differs
+between the two is the stores' business, and tests/store and tests/api run on both."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--both", action="store_true", help="run workflows on PostgreSQL, too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--both"):
+        return
+    left_out = [item for item in items if WORKFLOWS in item.path.parents and _on_postgres(item)]
+    gone = set(left_out)
+    items[:] = [item for item in items if item not in gone]
+    config.hook.pytest_deselected(items=left_out)
+
+
+def _on_postgres(item: pytest.Item) -> bool:
+    call = getattr(item, "callspec", None)
+    return call is not None and call.params.get("migrated") == "postgresql"
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Keep pytest-alembic from collecting anything: the way it does so broke with pytest 9. Its
