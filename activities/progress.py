@@ -35,6 +35,7 @@ class Progress:
         await self._operations.fence(operation)
 
     @activity.defn(name="progress.fence_others")
-    async def fence_others(self, operation: OperationId) -> None:
-        """End whatever else has not ended of the operations on the same cluster."""
-        await self._operations.fence_others(operation)
+    async def fence_others(self, operation: OperationId) -> tuple[OperationId, ...]:
+        """End whatever else has not ended of the operations on the same cluster, and say what that
+        was."""
+        return await self._operations.fence_others(operation)

@@ -98,7 +98,7 @@ class Sweeping:
     async def verify(self, due: Due) -> None:
         """Ask Temporal after a silent operation; one whose workflow is gone ends as failed, or as
         cancelled if it was called off before it began. One that was not taken up yet and that
-        Temporal does not know is still to be launched. The one book that looks beyond our rows.
+        Temporal does not know is still to be launched. Like `rests` it looks beyond our rows.
         It never starts anything over."""
         status = await _status(due.id)
         operation = await self._operations.get(due.id)  # read last: what is over begins no more
@@ -117,6 +117,11 @@ class Sweeping:
             )
         lost = Reached.badly(due.id, LOST[due.kind], failure, undone=untaken)
         await self._clusters.reach(lost)
+
+    @activity.defn(name="sweeping.rests")
+    async def rests(self, operation: OperationId) -> bool:
+        """Whether Temporal runs no workflow for it any more: then none of its hands is at work."""
+        return await _status(operation) not in ALIVE
 
     @activity.defn(name="sweeping.restock")
     async def restock(self, stock: Stock) -> None:

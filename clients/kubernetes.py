@@ -38,6 +38,9 @@ which must be the cluster's pod subnet. An operator who wants another gives its 
 ROLE_LABEL = "node-role.kubernetes.io/"
 INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
 
+CLOSED = "windlass/closed"
+"""The annotation on nodes that we closed to pods, and so may open again."""
+
 READINESS = {"True": Readiness.READY, "False": Readiness.NOT_READY}
 """What the condition Ready may be. Whatever else it says, nobody knows how the node is."""
 
@@ -141,21 +144,37 @@ class KubernetesApi:
         await _insist(f"labelling node {name} of {node.slot.cluster}", once)
 
     async def cordon(self, node: Node) -> None:
-        """Let no more pods onto the node. No such node is success."""
-        await self._schedulable(node, False)
+        """Let no more pods onto the node, and mark that it was we. One that is closed already is
+        left as it is: whoever closed it opens it. No such node is success."""
+        with suppress(NotFound):
+            if not _is_closed(await self._node(node)):
+                await self._set_closed(node, True)
 
     async def uncordon(self, node: Node) -> None:
-        """Let pods onto the node again. No such node is success."""
-        await self._schedulable(node, True)
-
-    async def _schedulable(self, node: Node, is_open: bool) -> None:
-        name, patch = node.slot.name, {"spec": {"unschedulable": None if is_open else True}}
+        """Let pods onto a node again that we closed. One that somebody else closed stays so. No
+        such node is success."""
         with suppress(NotFound):
+            found = await self._node(node)
+            if CLOSED in ((found.metadata and found.metadata.annotations) or {}):
+                await self._set_closed(node, None)
+
+    async def _set_closed(self, node: Node, closed: bool | None) -> None:
+        """Who has just been answered asks at once again if that gets no answer: an API that flaps
+        might else never be read and written to in one go."""
+        name, mark = node.slot.name, None if closed is None else "true"
+        patch = {"metadata": {"annotations": {CLOSED: mark}}, "spec": {"unschedulable": closed}}
+
+        async def once() -> None:
             await self._connections.call(
                 node,
                 f"PATCH nodes/{name}",
                 lambda client: client.patch(NodeResource, name, patch, patch_type=PatchType.MERGE),
             )
+
+        for _ in range(_TRIES - 1):
+            with suppress(Unavailable):
+                return await once()
+        return await once()
 
     async def evict(self, node: Node) -> tuple[str, ...]:
         """Ask every pod on the node to leave that could run elsewhere, and name those still there.
@@ -252,7 +271,7 @@ async def _all_nodes(client: AsyncClient) -> list[NodeResource]:
 
 
 def _seen(node: NodeResource) -> NodeSeen:
-    status, spec = node.status, node.spec
+    status = node.status
     conditions = (status and status.conditions) or []
     ready = next((each for each in conditions if each.type == "Ready"), None)
     info = status.nodeInfo if status else None
@@ -262,8 +281,12 @@ def _seen(node: NodeResource) -> NodeSeen:
         reason=(ready and ready.reason) or "",
         since=ready.lastTransitionTime if ready else None,
         kubelet=info.kubeletVersion.removeprefix("v") if info else "",
-        schedulable=not (spec and spec.unschedulable),
+        schedulable=not _is_closed(node),
     )
+
+
+def _is_closed(node: NodeResource) -> bool:
+    return bool(node.spec and node.spec.unschedulable)
 
 
 async def _workers(client: AsyncClient) -> bool:

@@ -277,10 +277,11 @@ class ClusterApi(Protocol):
         """Put the slot's labels on the node, and the taints its role has."""
 
     async def cordon(self, node: Node) -> None:
-        """Let no more pods onto the node. No such node is success."""
+        """Let no more pods onto the node. One that is closed already is left as it is, and no such
+        node is success."""
 
     async def uncordon(self, node: Node) -> None:
-        """Let pods onto the node again. No such node is success."""
+        """Let pods onto the node again, if it was we who closed it. No such node is success."""
 
     async def evict(self, node: Node) -> tuple[str, ...]:
         """Ask every pod on the node to leave, except those that belong to it. Those that are still

@@ -319,7 +319,8 @@ class MemoryApi:
             self._world.cordoned.add(node.named)
 
     async def uncordon(self, node: Node) -> None:
-        self._world.cordoned.discard(node.named)
+        if node.named not in self._world.shut:
+            self._world.cordoned.discard(node.named)
 
     async def evict(self, node: Node) -> tuple[str, ...]:
         if not self._has(node):
@@ -332,5 +333,6 @@ class MemoryApi:
 
     async def delete_node(self, node: Node) -> None:
         self._world.cordoned.discard(node.named)
+        self._world.shut.discard(node.named)
         self._world.tainted.discard(node.named)
         self._world.nodes.get(node.slot.cluster_uid, set()).discard(node.slot.name)

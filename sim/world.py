@@ -66,6 +66,8 @@ class MemoryWorld:
     taken: list[tuple[str, str]] = field(default_factory=list)
     cordoned: set[str] = field(default_factory=set)
     """The nodes that take no pods."""
+    shut: set[str] = field(default_factory=set)
+    """Those of them that people closed, and that nobody else opens."""
     tainted: set[str] = field(default_factory=set)
     """The control planes that take none but their own."""
     pods: dict[str, list[str]] = field(default_factory=dict)

@@ -269,17 +269,21 @@ class Operations(Store):
         await _fence(session, await locked(session, operation))
 
     @transaction
-    async def fence_others(self, session: AsyncSession, operation: OperationId) -> None:
+    async def fence_others(
+        self, session: AsyncSession, operation: OperationId
+    ) -> tuple[OperationId, ...]:
         """Fence every operation on the same cluster but this one, however long ago they were pushed
-        aside."""
+        aside. Returns which those were."""
         row = await locked(session, operation)
         others = select(OperationRow.id).where(
             OperationRow.cluster == row.cluster,
             OperationRow.id != row.id,
             OperationRow.ended.is_(None),
         )
-        for other in (await session.scalars(others)).all():
+        found = tuple(map(OperationId, (await session.scalars(others)).all()))
+        for other in found:
             await _fence(session, await locked(session, other))
+        return found
 
     @reading
     async def unlaunched(

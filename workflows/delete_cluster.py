@@ -1,6 +1,6 @@
 """A cluster taken apart: every machine given back, the name free again."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from temporalio import workflow
@@ -10,6 +10,7 @@ from activities.endpoints import Endpoints
 from activities.errors import pushed_aside, understood
 from activities.machines import Machines
 from activities.progress import Progress
+from activities.sweeping import Sweeping
 from domain import ports
 from domain.cluster import ClusterPlan, Phase
 from domain.machine import LeftBehind
@@ -17,7 +18,14 @@ from domain.operation import Brief, OperationId, Reached
 from domain.ports import Endpoint
 from workflows.books import book
 from workflows.carrying_out import carry_out
-from workflows.policies import FIRST_LOOK, INSISTING, RAREST_LOOK, STUBBORN, UNDO_DEADLINE
+from workflows.policies import (
+    FIRST_LOOK,
+    HANDS_DEADLINE,
+    INSISTING,
+    RAREST_LOOK,
+    STUBBORN,
+    UNDO_DEADLINE,
+)
 from workflows.steps import Subject, do
 from workflows.together import together
 
@@ -35,19 +43,20 @@ class DeleteCluster:
         await carry_out(operation, self._delete, failed=None)
 
     async def _delete(self, plan: ClusterPlan, brief: Brief) -> Reached:
-        if brief.supersedes:
-            await self._push_aside(brief.supersedes)
+        fenced = await self._push_aside(brief.supersedes) if brief.supersedes else ()
         if plan.forced:
             return await self._let_go(plan, brief)
         await together(*(do(Machines.release, slot, STUBBORN) for slot in plan.slots))
+        await self._wait_for_the_hands_of(fenced)
         await do(Machines.sweep, ports.mark(plan), STUBBORN)
         await do(Endpoints.remove, _endpoint(plan), STUBBORN)
         return Reached.well(brief.operation, Phase.GONE, "deleted")
 
     async def _let_go(self, plan: ClusterPlan, brief: Brief) -> Reached:
         """Give back what can be given back, and remember the rest: the cluster goes either way."""
-        await book(Progress.fence_others, brief.operation)
+        fenced = await book(Progress.fence_others, brief.operation)
         kept = await together(*(self._kept(Machines.release, slot) for slot in plan.slots))
+        await self._wait_for_the_hands_of(fenced)
         if more := await self._kept(Machines.sweep, ports.mark(plan)):
             kept.append(more)
         else:
@@ -69,9 +78,10 @@ class DeleteCluster:
             return LeftBehind(name=subject.named, why=understood(error).message)
         return None
 
-    async def _push_aside(self, other: OperationId) -> None:
+    async def _push_aside(self, other: OperationId) -> tuple[OperationId, ...]:
         """Tell the other operation to stop and wait for its undo; past the deadline take over:
-        from then on the store refuses whatever it still writes, and its hands touch nothing."""
+        from then on the store refuses whatever it still writes, and its hands begin nothing.
+        Returns what had to be fenced so."""
         try:
             await workflow.get_external_workflow_handle(f"op-{other}").cancel()
         except FailureError:
@@ -81,9 +91,20 @@ class DeleteCluster:
         while not await book(Progress.ended, other):
             if workflow.now() >= deadline:
                 await book(Progress.fence, other)
-                return
+                return (other,)
             await workflow.sleep(pause)
             pause = min(pause * 2, RAREST_LOOK)
+        return ()
+
+    async def _wait_for_the_hands_of(self, fenced: Sequence[OperationId]) -> None:
+        """A hand that was at work when its operation was fenced may still take a machine. Nobody
+        writes that down, so it is waited for: then the sweep finds what it took."""
+        deadline = workflow.now() + HANDS_DEADLINE
+        for other in fenced:
+            pause = FIRST_LOOK
+            while workflow.now() < deadline and not await book(Sweeping.rests, other):
+                await workflow.sleep(pause)
+                pause = min(pause * 2, RAREST_LOOK)
 
 
 def _endpoint(plan: ClusterPlan) -> Endpoint:

@@ -170,6 +170,10 @@ plane it is given up and undone."""
 UNDO_DEADLINE = timedelta(minutes=15)
 """What an operation that was pushed aside gets to undo itself before it is fenced."""
 
+HANDS_DEADLINE = timedelta(minutes=3)
+"""Longer than any call that takes a machine: by then no hand of a fenced operation takes one, also
+if its worker is gone and nobody says that it has ended."""
+
 FIRST_LOOK, RAREST_LOOK = timedelta(seconds=0.1), timedelta(seconds=5)
 """How often it is looked at meanwhile: twice as rarely each time."""
 

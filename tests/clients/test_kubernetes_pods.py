@@ -61,6 +61,18 @@ async def test_a_node_is_closed_and_opened_again(api: KubernetesApi, site: Built
         assert not closed(site)
 
 
+async def test_a_node_that_somebody_closed_is_not_opened(
+    api: KubernetesApi, site: Built, caller: httpx2.AsyncClient
+) -> None:
+    patch = {"spec": {"unschedulable": True}}
+    merge = {"Content-Type": "application/merge-patch+json"}
+    answer = await caller.patch("/api/v1/nodes/metal-1", json=patch, headers=merge)
+    assert answer.status_code == 200
+    await api.cordon(node(site))
+    await api.uncordon(node(site))
+    assert closed(site)
+
+
 async def test_a_node_that_is_not_there_needs_nothing(api: KubernetesApi, site: Built) -> None:
     await api.cordon(node(site, "metal-9"))
     await api.uncordon(node(site, "metal-9"))

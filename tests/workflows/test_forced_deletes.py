@@ -1,6 +1,7 @@
 """Deletes that are forced: the cluster goes, and what MAAS keeps is told and never lost."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -91,6 +92,41 @@ async def test_nothing_outlives_a_delete_that_was_forced(opened: Opening) -> Non
         for each in (plain, created):
             assert (await place.operations.get(each.id)).ended is not None
         assert await place.blue() is None
+
+
+async def test_a_machine_that_is_taken_late_is_given_back(opened: Opening) -> None:
+    """By a hand that was at work when its operation was fenced."""
+    async with opened() as place:
+        asked = await place.ask(workers=0)
+        slot = (await place.operations.plan(asked.id)).slots[0]
+        stray, at_work = place.world.machines[-1], asyncio.Event()
+
+        async def are_released() -> bool:
+            newest = (await place.operations.page(size=1))[0]
+            steps = await place.operations.steps(newest.id)
+            return any(step.done and step.key.verb == "machines.release" for step in steps)
+
+        async def take_late() -> None:
+            at_work.set()
+            await until(are_released)
+            stray.owner, stray.cluster = f"{slot.agent_name}-late", slot.cluster_uid
+
+        taking = asyncio.create_task(asyncio.sleep(0))
+
+        async def ignore_every_cancel() -> None:
+            nonlocal taking
+            taking = asyncio.create_task(take_late())
+            while not taking.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.shield(taking)
+
+        place.trouble.at, place.trouble.then = 2, ignore_every_cancel
+        await place.start(asked)
+        await at_work.wait()
+        await place.start((await place.ask_delete()).operation)
+        assert (await forced(place)).stage is Stage.SUCCEEDED
+        assert taking.done()
+        assert place.world.leftovers == []
 
 
 @pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.ERROR])

@@ -369,3 +369,15 @@ async def test_an_upgrade_that_is_called_off_before_it_began_is_not_wanted_any_m
         assert place.trouble.seen == []
         await assert_true(place, touched=False)
         await made_good(place)
+
+
+async def test_a_node_that_somebody_closed_stays_closed(opened: Opening) -> None:
+    async with opened() as place:
+        await standing(place)
+        worker = (await place.clusters.nodes("blue")).slots[1].slot.name
+        place.world.cordoned.add(worker)
+        place.world.shut.add(worker)
+        await place.carry_out(await place.ask_upgrade(AFTER))
+        cluster = await place.clusters.get("blue")
+        assert (cluster.phase, cluster.version) == (Phase.RUNNING, AFTER)
+        assert place.world.cordoned == {worker}
