@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.errors import Unavailable
-from store import window_rows  # noqa: F401 (so that Row.metadata knows of them)
+from store import node_rows, window_rows  # noqa: F401 (so that Row.metadata knows of them)
 from store.engine import Database, Store, reading, transaction
 
 MIGRATIONS = Path(__file__).parent / "migrations"

@@ -1,7 +1,8 @@
-"""Wakes those who follow an operation when a line is added to its journal.
+"""Wakes those who follow something when a line is added to its journal: an operation, or whatever
+else counts its lines in its row.
 
 One per process, not one per follower. While anyone follows, it asks every 50 ms how far the
-followed operations have come. It only wakes; followers read their own rows."""
+followed rows have come. It only wakes; followers read their own rows."""
 
 import asyncio
 from collections import defaultdict
@@ -11,9 +12,9 @@ from contextlib import contextmanager
 import structlog
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import InstrumentedAttribute
 
 from domain.errors import DomainError
-from domain.operation import OperationId
 from store.engine import Database, Store, reading
 from store.rows import OperationRow
 
@@ -23,26 +24,33 @@ log = structlog.get_logger()
 
 
 class Tail(Store):
-    def __init__(self, database: Database) -> None:
+    def __init__(
+        self,
+        database: Database,
+        key: InstrumentedAttribute[str] = OperationRow.id,
+        count: InstrumentedAttribute[int] = OperationRow.events,
+    ) -> None:
+        """`key` tells the followed rows apart, and `count` how many lines each has."""
         super().__init__(database)
-        self._followers: dict[OperationId, set[asyncio.Event]] = defaultdict(set)
-        self._seen: dict[OperationId, int] = {}
+        self._key, self._count = key, count
+        self._followers: dict[str, set[asyncio.Event]] = defaultdict(set)
+        self._seen: dict[str, int] = {}
         self._task: asyncio.Task[None] | None = None
 
     @contextmanager
-    def watching(self, operation: OperationId) -> Iterator[asyncio.Event]:
-        """An event that is set whenever the operation's journal has grown."""
+    def watching(self, subject: str) -> Iterator[asyncio.Event]:
+        """An event that is set whenever the subject's journal has grown."""
         news = asyncio.Event()
-        self._followers[operation].add(news)
+        self._followers[subject].add(news)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._watch())
         try:
             yield news
         finally:
-            self._followers[operation].discard(news)
-            if not self._followers[operation]:
-                del self._followers[operation]
-                self._seen.pop(operation, None)
+            self._followers[subject].discard(news)
+            if not self._followers[subject]:
+                del self._followers[subject]
+                self._seen.pop(subject, None)
 
     async def close(self) -> None:
         if self._task is not None:
@@ -52,10 +60,10 @@ class Tail(Store):
     async def _watch(self) -> None:
         while self._followers:
             try:
-                for operation, events in (await self._heads(list(self._followers))).items():
-                    followers = self._followers.get(operation)  # they may have left meanwhile
-                    if followers and self._seen.get(operation) != events:
-                        self._seen[operation] = events
+                for subject, events in (await self._heads(list(self._followers))).items():
+                    followers = self._followers.get(subject)  # they may have left meanwhile
+                    if followers and self._seen.get(subject) != events:
+                        self._seen[subject] = events
                         for news in followers:
                             news.set()
             except DomainError as error:  # followers look by themselves meanwhile
@@ -64,10 +72,6 @@ class Tail(Store):
             await asyncio.sleep(TICK_SECONDS)
 
     @reading
-    async def _heads(
-        self, session: AsyncSession, operations: list[OperationId]
-    ) -> dict[OperationId, int]:
-        rows = await session.execute(
-            select(OperationRow.id, OperationRow.events).where(OperationRow.id.in_(operations))
-        )
-        return {OperationId(row.id): row.events for row in rows}
+    async def _heads(self, session: AsyncSession, followed: list[str]) -> dict[str, int]:
+        rows = await session.execute(select(self._key, self._count).where(self._key.in_(followed)))
+        return dict(rows.all())

@@ -1,0 +1,50 @@
+"""What is asked of the agents on nodes. Each promise says what asking twice means.
+
+An agent knows a copy by its instance's id and its incarnation. Whoever asks for a newer one
+finds the older copies gone; whoever asks for an older one is refused. `Unavailable` is worth
+another try, every other DomainError is final."""
+
+from collections.abc import AsyncGenerator
+from typing import Protocol
+
+from domain.frozen import Frozen
+from domain.instance import InstanceSpec, Port, Report
+
+
+class Order(Frozen):
+    """A copy of an instance, and the agent that is asked."""
+
+    instance: str
+    tenant: str
+    spec: InstanceSpec
+    node: str
+    address: str
+    incarnation: int
+    turn: int
+    ip: str = ""
+    ports: tuple[Port, ...] = ()
+    """With every source said."""
+    taken_up: bool = False
+    """Whether its node has said already that it has it."""
+
+
+class Agents(Protocol):
+    """The agents on nodes, each asked at its own address."""
+
+    async def reach(self, address: str) -> None:
+        """Make sure that an agent answers there. Unavailable if none does."""
+
+    def run(self, order: Order) -> AsyncGenerator[Report, None]:
+        """Have the copy made, unless it is there, and tell what becomes of it until it has ended.
+        Hanging up changes nothing about it. Asking again goes on with how it stands then."""
+
+    async def start(self, order: Order) -> None:
+        """Start what was kept when it was stopped. What runs is left alone; NotFound if nothing was
+        kept."""
+
+    async def stop(self, order: Order) -> bool:
+        """End it and keep what it ran in. Done once it has ended; what has ended is left alone.
+        False: nothing was kept, since this agent cannot."""
+
+    async def destroy(self, order: Order) -> None:
+        """End it and keep nothing. Done once nothing is left; what is not there is as good."""

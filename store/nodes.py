@@ -1,0 +1,287 @@
+"""Nodes: registered, heard of, given up for lost, and emptied.
+
+A node lives by a lease: whatever it says renews it, and one that is silent for too long is lost,
+whoever notices. What ran there is then its instances' own business: each has a workflow, which
+finds its node gone."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from sqlalchemy import bindparam, func, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.errors import Conflict, Invalid, NotFound
+from domain.frozen import Frozen
+from domain.instance import InstanceUid
+from domain.node import (
+    AWAY,
+    HEARD,
+    LIVING,
+    Candidate,
+    NodePhase,
+    NodeView,
+    Registered,
+    Said,
+    Welcome,
+    lowest_free,
+    network,
+)
+from domain.placement import CEILING, Amounts, below
+from store.engine import Database, Store, reading, transaction
+from store.labels import labels_of, written
+from store.node_rows import InstanceRow, NodeRow, PlacementRow
+from store.rows import now, table_of
+
+
+class Leases(Frozen):
+    """How nodes live, as the operator has it."""
+
+    suspect: timedelta = timedelta(seconds=5)
+    lost: timedelta = timedelta(seconds=15)
+    subnets: str = "10.64.0.0/12"
+    quarantine: timedelta = timedelta(minutes=5)
+    """How long nobody else is given the subnet of a node that has left."""
+    ceiling: float = CEILING
+
+
+class Beat(Frozen):
+    """That a node is heard of, with nothing new but what it uses."""
+
+    node: str
+    used: Amounts
+
+
+class Nodes(Store):
+    def __init__(self, database: Database, leases: Leases) -> None:
+        super().__init__(database)
+        self._leases = leases
+        self._network = network(leases.subnets)
+
+    @transaction
+    async def register(self, session: AsyncSession, who: Candidate) -> Registered:
+        """Take a node in, or back. The same one again is given what it had."""
+        row = await session.get(NodeRow, who.id, with_for_update=True)
+        if row is not None and (no := self._refused(row, who)) is not None:
+            return no
+        subnet = row.subnet if row is not None and row.subnet else await self._subnet(session)
+        if subnet is None:
+            says = f"no subnet left in {self._leases.subnets}"
+            return Registered(outcome=Welcome.NO_SUBNET, says=says)
+        if row is None:
+            row = _row(who, self._leases.ceiling)
+            session.add(row)
+        row.subnet, row.subnet_until = subnet, None
+        row.phase, row.says = NodePhase.STARTING, ""
+        row.address, row.fingerprint = who.address, who.fingerprint
+        row.pool, row.labels, row.runtime = who.pool, written(who.labels), who.runtime
+        row.heard = now()
+        welcome = "Welcome to the cluster"
+        return Registered(outcome=Welcome.WELCOME, says=welcome, subnet=subnet)
+
+    @transaction
+    async def hear(
+        self,
+        session: AsyncSession,
+        node: str,
+        said: Said,
+        says: str,
+        limit: Amounts | None,
+        used: Amounts,
+    ) -> None:
+        """Take in what a node says of itself. NotFound if it is not registered."""
+        row = await session.get(NodeRow, node, with_for_update=True)
+        if row is None or row.phase == NodePhase.GONE:
+            raise _unknown(node, "register first")
+        if said is Said.RUNNING and limit is None:
+            raise Invalid(
+                f"node {node} says that it is RUNNING and not with how much",
+                subject=node,
+                reason="NODE_WITHOUT_LIMIT",
+                do="send resource.limit with every RUNNING",
+            )
+        row.phase, row.says, row.heard = HEARD[said], says, now()
+        if row.phase == NodePhase.GONE:
+            self._gone(row, says or "Bye from the cluster")
+        if limit is not None:
+            row.limit_cpu, row.limit_memory, row.limit_disk = limit.cpu, limit.memory, limit.disk
+            row.room_cpu = below(limit.cpu, row.ceiling)
+            row.room_memory = below(limit.memory, row.ceiling)
+            row.room_disk = below(limit.disk, row.ceiling)
+        row.used_cpu, row.used_memory, row.used_disk = used.cpu, used.memory, used.disk
+
+    @transaction
+    async def beat(self, session: AsyncSession, beats: Sequence[Beat]) -> set[str]:
+        """Renew the leases of nodes that have nothing new to say. Those that are not RUNNING any
+        more, as far as we know, are in the answer: they have to be heard out."""
+        if not beats:
+            return set()
+        table = table_of(NodeRow)
+        await session.execute(
+            update(table)
+            .where(table.c.id == bindparam("node"), table.c.phase == NodePhase.RUNNING)
+            .values(
+                heard=now(),
+                used_cpu=bindparam("cpu"),
+                used_memory=bindparam("memory"),
+                used_disk=bindparam("disk"),
+            ),
+            [{"node": beat.node, **beat.used.model_dump()} for beat in beats],
+        )
+        running = await session.scalars(
+            select(NodeRow.id).where(
+                NodeRow.id.in_([beat.node for beat in beats]),
+                NodeRow.phase == NodePhase.RUNNING,
+            )
+        )
+        return {beat.node for beat in beats} - set(running)
+
+    @transaction
+    async def unregister(self, session: AsyncSession, node: str) -> bool:
+        """Let a node go, and whether there was one."""
+        row = await session.get(NodeRow, node, with_for_update=True)
+        if row is None or row.phase == NodePhase.GONE:
+            return False
+        row.phase = NodePhase.GONE
+        self._gone(row, "Bye from the cluster")
+        return True
+
+    @transaction
+    async def expire(self, session: AsyncSession) -> list[str]:
+        """Give up for lost whoever has been silent for too long. Returns who it was."""
+        lost = (
+            update(NodeRow)
+            .where(NodeRow.phase.in_(LIVING), NodeRow.heard < now() - self._leases.lost)
+            .values(phase=NodePhase.LOST, says="it was not heard of any more")
+            .returning(NodeRow.id)
+            .execution_options(synchronize_session=False)
+        )
+        return list(await session.scalars(lost))
+
+    @transaction
+    async def cordon(self, session: AsyncSession, node: str, cordoned: bool) -> NodeView:
+        """Have nothing new placed on a node, or have it again. Whoever opens a node ends its drain
+        as well."""
+        row = await self._held(session, node)
+        row.cordoned = cordoned
+        if not cordoned:
+            row.drain_until = None
+        return self._view(row, await _instances(session, row.id))
+
+    @transaction
+    async def drain(self, session: AsyncSession, node: str, within: timedelta) -> NodeView:
+        """Have a node emptied, by then at the latest. Asking again sets another time."""
+        row = await self._held(session, node)
+        row.cordoned, row.drain_until = True, now() + within
+        return self._view(row, await _instances(session, row.id))
+
+    @reading
+    async def get(self, session: AsyncSession, node: str) -> NodeView:
+        row = await session.get(NodeRow, node)
+        if row is None:
+            raise _unknown(node, "windlass node list shows those that there are")
+        return self._view(row, await _instances(session, node))
+
+    @reading
+    async def all(self, session: AsyncSession, *, gone: bool = False) -> list[NodeView]:
+        """Every node by its id; those that have left only on request."""
+        query = select(NodeRow).order_by(NodeRow.id)
+        if not gone:
+            query = query.where(NodeRow.phase != NodePhase.GONE)
+        counted = await session.execute(
+            select(PlacementRow.node, func.count())
+            .where(PlacementRow.left.is_(False))
+            .group_by(PlacementRow.node)
+        )
+        counts = dict(counted.all())
+        rows = await session.scalars(query)
+        return [self._view(row, counts.get(row.id, 0)) for row in rows]
+
+    @reading
+    async def draining(self, session: AsyncSession) -> list[str]:
+        """The nodes that are being emptied."""
+        query = select(NodeRow.id).where(NodeRow.drain_until.is_not(None))
+        return list(await session.scalars(query))
+
+    @reading
+    async def affected(self, session: AsyncSession, nodes: Sequence[str]) -> list[InstanceUid]:
+        """Whoever has, or left, a copy on any of these nodes."""
+        query = select(PlacementRow.uid).where(PlacementRow.node.in_(nodes)).distinct()
+        return [InstanceUid(uid) for uid in await session.scalars(query)]
+
+    def _refused(self, row: NodeRow, who: Candidate) -> Registered | None:
+        """Why a node that is known cannot be taken for this one."""
+        same_key = row.fingerprint == who.fingerprint
+        alive = row.phase in LIVING and now() - row.heard < self._leases.lost
+        if alive and (not same_key or row.address != who.address):
+            with_ = f"another {'address' if same_key else 'key'}"
+            says = f"{who.id} is in use by a live node with {with_}"
+            return Registered(outcome=Welcome.IN_USE, says=says)
+        if not same_key and row.phase != NodePhase.GONE:
+            says = f"{who.id} was registered with another key, and has not unregistered"
+            return Registered(outcome=Welcome.BAD_CERTIFICATE, says=says)
+        return None
+
+    async def _subnet(self, session: AsyncSession) -> str | None:
+        """The lowest subnet that is free; one whose quarantine is over is taken from its last
+        holder."""
+        past = (NodeRow.phase == NodePhase.GONE) & (NodeRow.subnet_until <= now())
+        await session.execute(update(NodeRow).where(past).values(subnet=None, subnet_until=None))
+        held = await session.scalars(select(NodeRow.subnet).where(NodeRow.subnet.is_not(None)))
+        return lowest_free(self._network, {subnet for subnet in held if subnet})
+
+    async def _held(self, session: AsyncSession, node: str) -> NodeRow:
+        """The row of a node that has not left, locked."""
+        row = await session.get(NodeRow, node, with_for_update=True)
+        if row is None:
+            raise _unknown(node, "windlass node list shows those that there are")
+        if row.phase == NodePhase.GONE:
+            raise Conflict(
+                f"node {node} has left",
+                subject=node,
+                reason="NODE_GONE",
+                do="start its agent again, which registers it",
+            )
+        return row
+
+    def _gone(self, row: NodeRow, says: str) -> None:
+        row.says = says
+        row.cordoned, row.drain_until = False, None
+        row.subnet_until = now() + self._leases.quarantine
+
+    def _view(self, row: NodeRow, instances: int) -> NodeView:
+        return NodeView(
+            id=row.id,
+            phase=NodePhase(row.phase),
+            says=row.says,
+            pool=row.pool,
+            address=row.address,
+            subnet=row.subnet or "",
+            runtime=row.runtime,
+            labels=labels_of(row.labels),
+            cordoned=row.cordoned,
+            draining=row.drain_until is not None,
+            suspect=row.phase not in AWAY and now() - row.heard > self._leases.suspect,
+            heard=row.heard,
+            limit=Amounts(cpu=row.limit_cpu, memory=row.limit_memory, disk=row.limit_disk),
+            reserved=Amounts(cpu=row.taken_cpu, memory=row.taken_memory, disk=row.taken_disk),
+            used=Amounts(cpu=row.used_cpu, memory=row.used_memory, disk=row.used_disk),
+            instances=instances,
+        )
+
+
+def _row(who: Candidate, ceiling: float) -> NodeRow:
+    nothing = {
+        f"{kind}_{name}": 0
+        for kind in ("limit", "room", "taken", "used")
+        for name in Amounts.model_fields
+    }
+    return NodeRow(id=who.id, cordoned=False, drain_until=None, ceiling=ceiling, **nothing)
+
+
+def _unknown(node: str, do: str) -> NotFound:
+    return NotFound(f"there is no node {node}", subject=node, reason="NODE_NOT_REGISTERED", do=do)
+
+
+async def _instances(session: AsyncSession, node: str) -> int:
+    here = select(func.count()).where(InstanceRow.node == node)
+    return await session.scalar(here) or 0

@@ -1,0 +1,115 @@
+"""Nodes in the rows: who is taken in, who is alive, and what they are given."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+
+from domain.errors import Conflict, Invalid, NotFound
+from domain.instance import Phase, Restart
+from domain.node import NodePhase, Said, Welcome
+from domain.placement import Amounts
+from store.engine import Database
+from store.nodes import Beat, Leases
+from tests.store.dock import HUNDRED, Dock
+
+SHORT = Leases(lost=timedelta(0), suspect=timedelta(0), quarantine=timedelta(0))
+TINY = Leases(subnets="10.64.0.0/23")
+
+
+@pytest.fixture
+async def dock(database: Database) -> AsyncIterator[Dock]:
+    dock = Dock(database, TINY)
+    yield dock
+    await dock.close()
+
+
+async def test_k21_a_node_keeps_its_subnet_and_the_pool_runs_dry(dock: Dock) -> None:
+    first = await dock.node("a")
+    again = await dock.register("a")
+    assert (first.outcome, again.subnet) == (Welcome.WELCOME, first.subnet)
+    second = await dock.register("b")
+    assert {first.subnet, second.subnet} == {"10.64.0.0/24", "10.64.1.0/24"}
+    assert (await dock.register("c")).outcome is Welcome.NO_SUBNET
+
+
+async def test_a_subnet_is_free_again_only_after_its_quarantine(database: Database) -> None:
+    dock = Dock(database, TINY)
+    assert (await dock.register("a")).subnet == "10.64.0.0/24"
+    await dock.nodes.unregister("a")
+    assert (await dock.register("b")).subnet == "10.64.1.0/24"
+    soon = Dock(database, TINY.model_copy(update={"quarantine": timedelta(0)}))
+    await soon.nodes.unregister("b")
+    assert (await dock.register("c")).subnet == "10.64.1.0/24"
+
+
+async def test_an_id_belongs_to_one_key_at_one_address(dock: Dock) -> None:
+    assert (await dock.node("a", fingerprint="x")).outcome is Welcome.WELCOME
+    other_place = await dock.register("a", fingerprint="x", address="elsewhere:1")
+    other_key = await dock.register("a", fingerprint="y")
+    assert (other_place.outcome, other_key.outcome) == (Welcome.IN_USE, Welcome.IN_USE)
+    lost = Dock(dock.database, SHORT)
+    assert await lost.nodes.expire() == ["a"]
+    assert (await dock.register("a", fingerprint="y")).outcome is Welcome.BAD_CERTIFICATE
+    assert (await dock.register("a", fingerprint="x", address="new:1")).subnet == "10.64.0.0/24"
+    await dock.nodes.unregister("a")
+    assert (await dock.register("a", fingerprint="y")).outcome is Welcome.WELCOME
+
+
+async def test_k12_a_node_takes_work_from_its_first_running_with_a_limit(dock: Dock) -> None:
+    await dock.register("a")
+    refused = await dock.placed("web-0")
+    assert (await dock.at(refused)).says == "no available nodes: a is starting, lacks 10 cpu " + (
+        "(10 wanted; 95% of 0 may be taken and 0 is), lacks 10 memory "
+        "(10 wanted; 95% of 0 may be taken and 0 is), lacks 10 disk "
+        "(10 wanted; 95% of 0 may be taken and 0 is)"
+    )
+    with pytest.raises(Invalid, match="not with how much"):
+        await dock.nodes.hear("a", Said.RUNNING, "", None, Amounts())
+    for number, said in enumerate((Said.STARTING, Said.STOPPING, Said.FAILED)):
+        await dock.nodes.hear("a", said, "", HUNDRED, Amounts())
+        assert (await dock.at(await dock.placed(f"no-{number}"))).phase is Phase.FAILED
+    await dock.nodes.hear("a", Said.RUNNING, "", HUNDRED, Amounts(cpu=99, memory=99))
+    assert (await dock.at(await dock.placed("web-1"))).node == "a"
+    assert await dock.nodes.expire() == []
+    assert await Dock(dock.database, SHORT).nodes.expire() == ["a"]
+    assert (await dock.at(await dock.placed("web-2"))).phase is Phase.FAILED
+
+
+async def test_a_node_that_is_not_registered_is_not_heard(dock: Dock) -> None:
+    with pytest.raises(NotFound) as refused:
+        await dock.nodes.hear("a", Said.RUNNING, "", HUNDRED, Amounts())
+    assert refused.value.do == "register first"
+    await dock.node("a")
+    assert await dock.nodes.unregister("a") is True
+    assert await dock.nodes.unregister("a") is False
+    with pytest.raises(NotFound):
+        await dock.nodes.hear("a", Said.RUNNING, "", HUNDRED, Amounts())
+    with pytest.raises(Conflict, match="has left"):
+        await dock.nodes.cordon("a", cordoned=True)
+
+
+async def test_beats_renew_leases_and_name_whoever_has_to_be_heard_out(dock: Dock) -> None:
+    await dock.node("a")
+    await dock.node("b")
+    used = Amounts(cpu=7)
+    assert await dock.nodes.beat([Beat(node="a", used=used)]) == set()
+    assert (await dock.nodes.get("a")).used == used
+    assert sorted(await Dock(dock.database, SHORT).nodes.expire()) == ["a", "b"]
+    assert await dock.nodes.beat([Beat(node="a", used=used)]) == {"a"}
+    await dock.nodes.hear("a", Said.RUNNING, "", HUNDRED, used)
+    assert [view.phase for view in await dock.nodes.all()] == [NodePhase.RUNNING, NodePhase.LOST]
+
+
+async def test_a_closed_node_takes_nothing_new_and_keeps_what_it_has(dock: Dock) -> None:
+    await dock.node("a")
+    uid = await dock.runs("web-1", restart=Restart.ALWAYS)
+    view = await dock.nodes.cordon("a", cordoned=True)
+    assert (view.cordoned, view.instances) == (True, 1)
+    assert (await dock.at(await dock.placed("web-2"))).phase is Phase.FAILED
+    assert (await dock.at(uid)).node == "a"
+    await dock.nodes.drain("a", timedelta(hours=1))
+    assert await dock.nodes.draining() == ["a"]
+    await dock.nodes.cordon("a", cordoned=False)
+    assert await dock.nodes.draining() == []
+    assert (await dock.at(await dock.placed("web-3"))).node == "a"
