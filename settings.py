@@ -3,8 +3,8 @@
 What is said later wins: the defaults here, then the file (`windlass.toml`, or what WINDLASS_FILE
 names), then the environment (WINDLASS_GRPC_ADDRESS, WINDLASS_SITE__PORT), then flags."""
 
+import asyncio
 import os
-import sys
 import tomllib
 from datetime import timedelta
 from pathlib import Path
@@ -30,6 +30,7 @@ BELOW_STATE = {
     "key_file": "{}/seal.key",
     "backups": "{}/backups",
     "maas.api_key_file": "{}/maas.key",
+    "ceph.password_file": "{}/ceph.password",
 }
 """What lies below `state`, wherever that is, unless somebody says where it is."""
 
@@ -184,6 +185,48 @@ class Maas(Part):
             raise MissingKeyError(f"{self.api_key_file} cannot be read: {error}") from error
 
 
+class Ceph(Part):
+    name: str = Field("ceph", description="what the Ceph cluster is called")
+    urls: tuple[str, ...] = Field(
+        ("http://127.0.0.1:5240/ceph",),
+        description="where its managers' dashboards are, all of them; empty: there is no Ceph",
+    )
+    user: str = Field("windlass", description="a user of the dashboard")
+    password: SecretStr = Field(SecretStr(""), description="that user's password")
+    password_file: Path | None = Field(
+        Path(BELOW_STATE["ceph.password_file"].format(STATE)),
+        description="read when password is empty, each time somebody signs in; below `state` "
+        "unless it is set",
+    )
+    ca_file: Path | None = Field(
+        None,
+        description="the only authority to trust, or the manager's own certificate; names are not "
+        "compared then. Without one the machine's authorities are trusted",
+    )
+    conf_file: Path | None = Field(
+        None, description="Ceph's own configuration, for its program `ceph`"
+    )
+    keyring_file: Path | None = Field(
+        None,
+        description="with it the key of client.admin. Needed before release 17, whose managers "
+        "cannot make identities; empty: the program is not used",
+    )
+    look_seconds: float = Field(
+        15.0, ge=1, description="between two looks at it; without news for three it is offline"
+    )
+
+    async def secret(self) -> str:
+        """The password, from the setting or the file it names."""
+        if said := self.password.get_secret_value():
+            return said
+        if self.password_file is None:
+            raise MissingKeyError("neither ceph.password nor ceph.password_file is set")
+        try:
+            return (await asyncio.to_thread(self.password_file.read_text)).strip()
+        except OSError as error:
+            raise MissingKeyError(f"{self.password_file} cannot be read: {error}") from error
+
+
 class Pace(Part):
     deploy: float = Field(4.0, description="seconds a simulated machine takes to deploy")
     boot: float = Field(0.6, description="from Deployed to an SSH server")
@@ -276,6 +319,7 @@ class Settings(BaseSettings):
     edge: Edge = Edge()
     pods: Pods = Pods()
     maas: Maas = Maas()
+    ceph: Ceph = Ceph()
     site: SimulatedSite = SimulatedSite()
     worker: Worker = Worker()
 
@@ -294,12 +338,14 @@ class Settings(BaseSettings):
     @classmethod
     def _kept_below_state(cls, said: dict[str, Any]) -> dict[str, Any]:
         """Whoever moves `state` moves all that is kept in files, but for what was given a place."""
-        state, maas = Path(str(said.get("state", STATE))), said.get("maas", {})
-        below = {name: place.format(state) for name, place in BELOW_STATE.items()}
-        api_key_file = below.pop("maas.api_key_file")
-        if isinstance(maas, dict):  # one that was made elsewhere says all of it
-            maas = {"api_key_file": api_key_file, **maas}
-        return {**below, **said, "maas": maas}
+        state = Path(str(said.get("state", STATE)))
+        for name, place in BELOW_STATE.items():
+            *group, field = name.split(".")
+            inside = said.get(group[0], {}) if group else said
+            if isinstance(inside, dict):  # one that was made elsewhere says all of it
+                inside = {field: place.format(state), **inside}
+            said = {**said, group[0]: inside} if group else inside
+        return said
 
 
 def read() -> Settings:
@@ -344,35 +390,3 @@ def _placed(where: tuple[int | str, ...], what: str) -> str:
     """What is wrong, after where it is. Entries are counted from one, as people do."""
     words = [f"entry {each + 1}" if isinstance(each, int) else each for each in where]
     return ": ".join([*words, what.removeprefix("Value error, ")])
-
-
-def start_log(settings: Settings) -> None:
-    """Write log lines to standard error: JSON for machines, or text for people. Lines of libraries
-    that log in the standard way come out in the same form."""
-    import logging
-
-    import structlog
-
-    said: list[structlog.typing.Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso"),
-    ]
-    # The usual traceback, since the fancy one shows local variables, and those hold secrets.
-    renderer: structlog.typing.Processor = structlog.dev.ConsoleRenderer(
-        colors=False, exception_formatter=structlog.dev.plain_traceback
-    )
-    if settings.log_format == "json":
-        said.append(structlog.processors.format_exc_info)
-        renderer = structlog.processors.JSONRenderer()
-    structlog.configure(
-        processors=[*said, renderer],
-        wrapper_class=structlog.make_filtering_bound_logger(settings.log_level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=said)
-    )
-    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)

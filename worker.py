@@ -35,10 +35,12 @@ from activities.machines import Machines
 from activities.progress import Progress
 from activities.quarantine import Quarantine
 from activities.steering import Steering
+from activities.storage_watch import StorageWatch
 from activities.sweeping import Sweeping
 from activities.tending import Tending
 from activities.verbs import BOOKS_QUEUE
 from activities.watching import Rhythm, Watching
+from clients.ceph import CephStorage, Identities, ProgramIdentities, RestIdentities, Session
 from clients.kubernetes import KubernetesApi
 from clients.maas import Maas, MaasEndpoints, MaasMachines
 from clients.ssh import SshNodes
@@ -46,7 +48,8 @@ from domain.errors import DomainError, Invalid, Unavailable
 from domain.health import Tolerance
 from domain.quarantine import Terms
 from domain.repairs import Prudence
-from settings import MissingKeyError, Settings, read, start_log
+from logs import start_log
+from settings import MissingKeyError, Settings, read
 from store import quarantine
 from store import steering as steers
 from store.backups import SealedBackups
@@ -54,6 +57,7 @@ from store.clusters import Clusters
 from store.engine import Database
 from store.journal import Journal
 from store.marks import Marks
+from store.observations import Observations
 from store.operations import Operations
 from store.repairs import Repairs
 from store.sealing import Seal
@@ -91,6 +95,7 @@ class Crew:
 
     def __init__(self, settings: Settings, database: Database) -> None:
         self._settings = settings
+        self._database = database
         self._seal = Seal.from_file(settings.key_file)
         self.vault = Secrets(database, self._seal)
         self.operations = Operations(database)
@@ -128,6 +133,15 @@ class Crew:
             Healing(self.repairs),
         ]
 
+    def beside(self) -> list[Coroutine[Any, Any, None]]:
+        """What goes on beside the books until we stop."""
+        ceph = self._settings.ceph
+        if not ceph.urls:
+            return []
+        every = timedelta(seconds=ceph.look_seconds)
+        watch = StorageWatch(Observations(self._database), self._storage(), ceph.name, every)
+        return [watch.run()]
+
     async def close(self) -> None:
         """Let go of every connection that was made."""
         for client in self._clients:
@@ -154,6 +168,14 @@ class Crew:
     def _kubernetes(self) -> Kubernetes:
         api = KubernetesApi(self.vault, resolve=self._settings.kaas.resolve)
         return Kubernetes(self._kept(api))
+
+    def _storage(self) -> CephStorage:
+        ceph = self._settings.ceph
+        session = Session(ceph.urls, ceph.user, ceph.secret, authority=ceph.ca_file)
+        identities: Identities = RestIdentities(session)
+        if ceph.conf_file and ceph.keyring_file:
+            identities = ProgramIdentities(ceph.conf_file, ceph.keyring_file)
+        return self._kept(CephStorage(session, identities))
 
     def _watching(self) -> Watching:
         """With connections of its own: a thousand that are looked at must not push out those that
@@ -278,6 +300,7 @@ async def serve(settings: Settings, queues: Sequence[str]) -> None:
         deployment=settings.worker.deployment,
         build_id=settings.worker.build_id,
     )
+    beside: list[asyncio.Task[None]] = []
     try:
         if not await vetted(crewing.vault, stop):
             return
@@ -288,9 +311,13 @@ async def serve(settings: Settings, queues: Sequence[str]) -> None:
         workers = crew(client, crewing.hands(queues), books, [Logbook(crewing.marks)], serving)
         if books:
             await schedule(client, serving.prefix, SCHEDULED)
+        beside += [asyncio.create_task(work) for work in crewing.beside()] if books else []
         log.info("worker ready", queues=sorted(workers))
         await run(list(workers.values()), stop)
     finally:
+        for work in beside:
+            work.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
         await crewing.close()
         await database.close()
 

@@ -21,6 +21,8 @@ from api.edge.presence import Presence, reached_at
 from api.kaas.cluster import Cluster, Offer
 from api.kaas.kubeconfigs import Kubeconfigs
 from api.kaas.routes import ROUTES
+from api.koor.newest import Newest
+from api.koor.stats import StatsService
 from api.launch import Launch, client
 from api.meters import Meters
 from api.node import window as node
@@ -40,12 +42,14 @@ from domain.cluster import Limits
 from domain.errors import DomainError, Unavailable
 from domain.quarantine import Terms
 from domain.repairs import Prudence
+from logs import start_log
 from protos.gen.agent import node_pb2
 from protos.gen.kaas import api_pb2 as kaas_pb2
+from protos.gen.koor.api.services.stats import stats_pb2
 from protos.gen.ops import clusters_pb2, health_pb2
 from protos.gen.ops import operations_pb2 as ops_pb2
 from protos.gen.rkt import api_pb2 as rkt_pb2
-from settings import Settings, catalogue, read, start_log
+from settings import Settings, catalogue, read
 from store import operations as store
 from store import schema
 from store.changes import Changes
@@ -54,6 +58,7 @@ from store.controllers import Controllers
 from store.engine import Database
 from store.following import Following
 from store.journal import Journal
+from store.observations import Observations
 from store.pools import Pools
 from store.quarantine import Quarantine
 from store.reasons import Reasons
@@ -112,6 +117,7 @@ class Api:
                 *self._changes([clusters]),
                 *self._edge(),
                 *self._window(built),
+                self._stats(),
             ],
             meters,
             describes_itself=settings.reflection,
@@ -254,6 +260,12 @@ class Api:
             Service(rkt_pb2.DESCRIPTOR.services_by_name["PublicAPI"], public),
             Service(node_pb2.DESCRIPTOR.services_by_name["Window"], node.Window(self._pods)),
         ]
+
+    def _stats(self) -> Service:
+        ceph = self._settings.ceph
+        newest = Newest(Observations(self._database), ceph.name) if ceph.urls else None
+        described = stats_pb2.DESCRIPTOR.services_by_name["StatsService"]
+        return Service(described, StatsService(newest))
 
     def _checks(self) -> list[Check]:
         return [

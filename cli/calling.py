@@ -167,6 +167,7 @@ def opened(address: str) -> "grpc.aio.Channel":
     methods = [
         {"name": [{"service": "cnct.kaas.api.Cluster"}], "retryPolicy": retry},
         {"name": [{"service": "google.longrunning.Operations"}], "retryPolicy": retry},
+        {"name": [{"service": "stats.StatsService"}], "retryPolicy": retry},
         {"name": [{"service": "windlass.v1.Health"}], "retryPolicy": retry},
         {"name": [{"service": f"edgeproto.{noun}Api"} for noun in EDGE], "retryPolicy": retry},
         *(

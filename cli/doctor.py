@@ -27,7 +27,12 @@ EDGE_BESIDE = ("CloudletInfo", "CloudletRefs", "ClusterRefs", "Controller", "Nod
 SERVICES = (
     "cnct.kaas.api.Cluster",
     *(f"windlass.v1.{name}" for name in ("Operations", "Clusters", "Health")),
-    *("google.longrunning.Operations", "v1alpha.PublicAPI", "windlass.node.v1.Window"),
+    *(
+        "google.longrunning.Operations",
+        "stats.StatsService",
+        "v1alpha.PublicAPI",
+        "windlass.node.v1.Window",
+    ),
     *(f"edgeproto.{name}Api" for name in (*EDGE, *EDGE_BESIDE)),
 )
 """What a server of this version serves; a test holds it to that."""

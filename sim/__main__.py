@@ -16,7 +16,8 @@ import uvloop
 from pydantic import ValidationError
 
 from domain.errors import DomainError, Invalid, Unavailable
-from settings import Maas, MissingKeyError, Settings, read, start_log
+from logs import start_log
+from settings import Ceph, Maas, MissingKeyError, Settings, read
 from sim import troubles
 from sim.faults import Fault, Faults
 from sim.ledger import Ledger
@@ -51,6 +52,7 @@ def composed(settings: Settings, ledger: Ledger, faults: Faults) -> Site:
         network=settings.site.network,
         ssh_port=settings.kaas.ssh_port,
         api_key=api_key(settings.maas),
+        ceph_password=ceph_password(settings.ceph),
         domain=settings.kaas.domain,
     )
 
@@ -97,9 +99,23 @@ def api_key(maas: Maas) -> str:
 
 
 def make_key(path: Path) -> None:
+    _made(path, ":".join(secrets.token_hex(9) for _ in range(3)))
+
+
+def ceph_password(ceph: Ceph) -> str:
+    """The password of the one user of the dashboard, made likewise."""
+    path = ceph.password_file
+    if ceph.password.get_secret_value() or path is None:
+        return ceph.password.get_secret_value()
+    if not path.exists():
+        _made(path, secrets.token_urlsafe(18))
+    return path.read_text().strip()
+
+
+def _made(path: Path, secret: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600)
-    path.write_text(":".join(secrets.token_hex(9) for _ in range(3)))
+    path.write_text(secret)
 
 
 def main() -> int:
@@ -121,7 +137,10 @@ def main() -> int:
     except DomainError as error:
         return _refused(error.message, error.do)
     except OSError as error:
-        return _refused(str(error), "look at WINDLASS_STATE and WINDLASS_MAAS__API_KEY_FILE")
+        return _refused(
+            str(error),
+            "look at WINDLASS_STATE, WINDLASS_MAAS__API_KEY_FILE and WINDLASS_CEPH__PASSWORD_FILE",
+        )
     return 0
 
 

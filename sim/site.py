@@ -1,6 +1,8 @@
-"""A whole site: a MAAS region, the hosts behind it, and a window for whoever tests or shows it.
+"""A whole site: a MAAS region, the hosts behind it, a Ceph cluster, and a window for whoever tests
+or shows it.
 
-The window is plain HTTP beside the region's own API, without credentials:
+The manager of Ceph is below `/ceph`. The window is plain HTTP beside the region's own API, without
+credentials:
 
     GET /site/machines      every machine with what the region knows of it
     GET /site/invariants    what is held, and whatever must never be so and is
@@ -14,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
+from sim.ceph import SimulatedCeph, SimulatedCluster
 from sim.clusters import SimulatedClusters
 from sim.faults import Fault, Faults
 from sim.hosts import SimulatedHosts
@@ -65,8 +68,15 @@ class Site:
     """The region and its hosts, started and stopped together. All of it shares one ledger, one
     plan of faults and one clock, and goes on after a kill where it was."""
 
-    def __init__(self, maas: SimulatedMaas, *, hosts: Hosts, faults: Faults) -> None:
-        self.maas, self.hosts, self.faults = maas, hosts, faults
+    def __init__(
+        self,
+        maas: SimulatedMaas,
+        *,
+        hosts: Hosts,
+        faults: Faults,
+        ceph: SimulatedCeph | None = None,
+    ) -> None:
+        self.maas, self.hosts, self.faults, self.ceph = maas, hosts, faults, ceph
 
     async def start(self, host: str, port: int) -> str:
         """Serve, and return the region's URL. Hosts come first: transitions need them."""
@@ -75,6 +85,8 @@ class Site:
         return await self.maas.start(host, port, beside=self._window())
 
     async def stop(self) -> None:
+        if self.ceph is not None:
+            self.ceph.stop()
         await self.maas.stop()
         if isinstance(self.hosts, Running):
             await self.hosts.stop()
@@ -86,6 +98,7 @@ class Site:
             web.get("/site/faults", self._show_faults),
             web.post("/site/faults", self._add_faults),
             web.delete("/site/faults", self._clear_faults),
+            *(self.ceph.routes() if self.ceph else ()),
         ]
 
     def inspect(self) -> dict[str, Any]:
@@ -99,10 +112,12 @@ class Site:
                 for name in self.maas.names.all.values()
             ],
             "hosts": hosts,
+            "ceph": self.ceph.cluster.ours() if self.ceph else {},
             "violations": [
                 *_violations(machines),
                 *_unbooted(machines, hosts.get("installed")),
                 *hosts.get("violations", []),
+                *(self.ceph.cluster.violations() if self.ceph else ()),
             ],
         }
 
@@ -144,10 +159,11 @@ def compose(
     network: str,
     ssh_port: int,
     api_key: str,
+    ceph_password: str,
     domain: str,
 ) -> Site:
-    """The site as people get it: a region, hosts that kubeadm runs on, and the Kubernetes APIs
-    they end up serving. Names resolve, for the hosts, by the region's own records."""
+    """The site as people get it: a region, hosts that kubeadm runs on, the Kubernetes APIs they
+    end up serving, and a Ceph cluster. For the hosts, names resolve by the region's own records."""
     clusters = SimulatedClusters(ledger=ledger, clock=clock, pace=pace, faults=faults)
     clusters.serve_with(SimulatedApiServers(clusters, clock, faults))
     hosts = SimulatedHosts(
@@ -170,7 +186,9 @@ def compose(
         api_key=api_key,
         domain=domain,
     )
-    return Site(maas, hosts=hosts, faults=faults)
+    storage = SimulatedCluster(ledger, faults, now=clock.now())
+    ceph = SimulatedCeph(storage, faults, clock, password=ceph_password)
+    return Site(maas, hosts=hosts, faults=faults, ceph=ceph)
 
 
 def _shown(machine: Machine) -> dict[str, Any]:

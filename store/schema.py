@@ -14,7 +14,11 @@ from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.errors import Unavailable
-from store import node_rows, window_rows  # noqa: F401 (so that Row.metadata knows of them)
+from store import (  # so that Row.metadata knows of them
+    node_rows,  # noqa: F401
+    storage_rows,  # noqa: F401
+    window_rows,  # noqa: F401
+)
 from store.engine import Database, Store, reading, transaction
 
 MIGRATIONS = Path(__file__).parent / "migrations"

@@ -38,6 +38,7 @@ def test_everything_lies_in_one_folder_at_first(
         "key_file": (".windlass/seal.key", "default"),
         "backups": (".windlass/backups", "default"),
         "maas.api_key_file": (".windlass/maas.key", "default"),
+        "ceph.password_file": (".windlass/ceph.password", "default"),
     }
 
 
@@ -47,6 +48,7 @@ def test_whoever_moves_the_state_moves_all_of_it(state: Path) -> None:
         "key_file": (f"{state}/seal.key", "state"),
         "backups": (f"{state}/backups", "state"),
         "maas.api_key_file": (f"{state}/maas.key", "state"),
+        "ceph.password_file": (f"{state}/ceph.password", "state"),
     }
 
 
@@ -61,6 +63,7 @@ def test_what_was_given_a_place_stays_there(
         "key_file": ("kept/seal.key", "environment"),
         "backups": (f"{state}/backups", "state"),
         "maas.api_key_file": (f"{state}/maas.key", "state"),
+        "ceph.password_file": (f"{state}/ceph.password", "state"),
     }
 
 
@@ -73,6 +76,7 @@ def test_the_file_may_move_the_state_too(tmp_path: Path, monkeypatch: pytest.Mon
         "key_file": ("moved/seal.key", "state"),
         "backups": ("moved/backups", "state"),
         "maas.api_key_file": ("other.key", "file"),
+        "ceph.password_file": ("moved/ceph.password", "state"),
     }
 
 

@@ -34,7 +34,7 @@ EDGE = (
 )
 OWN = {
     *("cnct.kaas.api.Cluster", "google.longrunning.Operations"),
-    *("v1alpha.PublicAPI", "windlass.node.v1.Window"),
+    *("stats.StatsService", "v1alpha.PublicAPI", "windlass.node.v1.Window"),
     *(f"windlass.v1.{noun}" for noun in ("Clusters", "Operations", "Health")),
     *(f"edgeproto.{noun}Api" for noun in EDGE),
 }

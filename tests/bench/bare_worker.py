@@ -22,7 +22,8 @@ from activities.verbs import verbs
 from clients.kubernetes import KubernetesApi
 from clients.maas import Maas, MaasEndpoints, MaasMachines
 from clients.ssh import SshNodes
-from settings import Settings, start_log
+from logs import start_log
+from settings import Settings
 from store.backups import SealedBackups
 from store.engine import Database
 from store.sealing import Seal

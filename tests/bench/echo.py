@@ -12,7 +12,8 @@ import grpc.aio
 import structlog
 import uvloop
 
-from settings import Settings, start_log
+from logs import start_log
+from settings import Settings
 
 if TYPE_CHECKING:
     from grpc import HandlerCallDetails, RpcMethodHandler

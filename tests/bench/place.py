@@ -226,6 +226,7 @@ def _environment(state: Path, machines: int, database: str) -> dict[str, str]:
         "WORKER__GRACEFUL_SECONDS": "1",
         "MAAS__URL": f"http://127.0.0.1:{(site_port := free_port())}/MAAS/",
         "MAAS__API_KEY": ":".join(secrets.token_hex(9) for _ in range(3)),
+        "CEPH__URLS": "[]",
         "KAAS__SSH_PORT": str(free_port()),
         "SITE__PORT": str(site_port),
         "SITE__MACHINES": str(machines),

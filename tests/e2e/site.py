@@ -50,6 +50,7 @@ class Place:
             **{f"WINDLASS_SITE__PACE__{name}": value for name, value in HURRIED.items()},
             "WINDLASS_SITE__NETWORK": network,
             "WINDLASS_MAAS__URL": f"http://127.0.0.1:{found['WINDLASS_SITE__PORT']}/MAAS/",
+            "WINDLASS_CEPH__URLS": f'["http://127.0.0.1:{found["WINDLASS_SITE__PORT"]}/ceph"]',
             "WINDLASS_ADDRESS": prefix["WINDLASS_GRPC_ADDRESS"],
             "WINDLASS_HTTP": f"http://{prefix['WINDLASS_HTTP_ADDRESS']}",
             "HOME": str(self.home),

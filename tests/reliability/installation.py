@@ -69,6 +69,7 @@ class Installation:
             "TEMPORAL__ADDRESS": self.temporal,
             "MAAS__URL": f"{self.site}/MAAS/",
             "MAAS__API_KEY_FILE": f"{self.folder}/maas.key",
+            "CEPH__URLS": "[]",
             "SITE__PORT": str(self._ports["site"]),
             "SITE__NETWORK": self._network,
             "SITE__MACHINES": str(self._machines),

@@ -1,0 +1,1 @@
+"""The koor contract: what is known of Ceph."""

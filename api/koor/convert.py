@@ -1,0 +1,165 @@
+"""What was seen of Ceph, as the messages of the koor contract."""
+
+from datetime import datetime
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from api.koor.states import RELIABILITY, RESOURCE_STATUS
+from domain.koor_cluster import KoorCluster, Totals
+from domain.radar import Radar
+from domain.storage import Light, Observation, Rates
+from domain.storage_resources import Resource, StorageNode
+from protos.gen.koor.api.resources.stats import stats_pb2 as pb
+
+MOST = 2**31 - 1
+"""Counts have 32 bits on the wire. They stay there rather than begin anew."""
+
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def stats(seen: Observation, light: Light) -> pb.ClusterStats:
+    return pb.ClusterStats(
+        id=seen.fsid,
+        status=light.value,
+        crashes=[pb.Crash(description=check.says) for check in seen.checks],
+        services=services(seen),
+        data=data(seen),
+        iops=iops(seen.rates),
+    )
+
+
+def services(seen: Observation) -> pb.Services:
+    osds = seen.osds.all
+    return pb.Services(
+        mon=pb.MonService(
+            daemon_count=_counted(len(seen.mons.all)),
+            quorum=",".join(seen.mons.quorum),
+            created_at=_stamp(seen.mons.created),
+            updated_at=_stamp(seen.mons.changed),
+        ),
+        mgr=pb.MgrService(
+            active=seen.manager.active,
+            standbys=seen.manager.standbys,
+            updated_at=_stamp(seen.manager.since),
+        ),
+        mds=pb.MdsService(
+            daemons_up=_counted(seen.metadata_servers_up),
+            hot_standby_count=_counted(seen.hot_standbys),
+        ),
+        osd=pb.OsdService(
+            osd_count=_counted(len(osds)),
+            osd_up=_counted(sum(osd.up for osd in osds)),
+            osd_in=_counted(sum(osd.inside for osd in osds)),
+            osd_up_updated_at=_stamp(seen.osds.up_changed),
+            osd_in_updated_at=_stamp(seen.osds.in_changed),
+        ),
+        rgw=pb.RgwService(
+            active_daemon=_counted(seen.active_gateways),
+            host_count=_counted(len({each.host for each in seen.gateways})),
+            zone_count=_counted(len({each.zone for each in seen.gateways})),
+        ),
+    )
+
+
+def data(seen: Observation) -> pb.Data:
+    return pb.Data(
+        volumes=_counted(len(seen.file_systems)),
+        pools=pb.Pools(
+            pools=_counted(len(seen.pools)), pgs=pb.PGs(active_clean=_counted(seen.clean))
+        ),
+        objects=pb.Objects(object_count=_counted(seen.objects), size=size(seen.stored)),
+        usage=pb.Usage(
+            used=seen.capacity.used, available=seen.capacity.available, total=seen.capacity.total
+        ),
+    )
+
+
+def iops(rates: Rates) -> pb.IOPS:
+    return pb.IOPS(
+        client_read=f"{size(rates.bytes_read)}/s rd",
+        client_write=f"{size(rates.bytes_written)}/s wr",
+        client_read_ops=f"{rates.reads} ops/s rd",
+        client_write_ops=f"{rates.writes} ops/s wr",
+    )
+
+
+def size(number: int) -> str:
+    """`7.16 KiB`: two decimals, in the greatest unit of which there is one."""
+    amount, unit = float(number), 0
+    while amount >= 1024 and unit < len(UNITS) - 1:
+        amount, unit = amount / 1024, unit + 1
+    return f"{amount:.2f} {UNITS[unit]}"
+
+
+def resource(it: Resource) -> pb.ResourceInfo:
+    return pb.ResourceInfo(
+        apiversion=it.api_version,
+        kind=it.kind,
+        namespace=it.namespace,
+        name=it.name,
+        status=RESOURCE_STATUS[it.standing],
+        replicas=_counted(it.wanted),
+        reliability=RELIABILITY[it.score],
+    )
+
+
+def node(it: StorageNode) -> pb.NodeInfo:
+    return pb.NodeInfo(
+        name=it.name,
+        status=RESOURCE_STATUS[it.standing],
+        roles=it.roles,
+        internal_ip=it.internal,
+        external_ip=it.external,
+        age=_stamp(it.created),
+    )
+
+
+def radar(it: Radar) -> pb.ClusterRadar:
+    return pb.ClusterRadar(
+        cluster_health=it.health,
+        nodes_health=it.nodes,
+        capacity_available=it.capacity,
+        stability=it.stability,
+        reliability=it.reliability,
+    )
+
+
+def koor_cluster(it: KoorCluster) -> pb.KoorCluster:
+    """Nothing of ours upgrades Ceph, so upgrades are said to be disabled."""
+    return pb.KoorCluster(
+        name=it.name,
+        namespace=it.name,
+        spec=pb.KoorClusterSpec(
+            monitoring_enabled=it.monitored,
+            dashboard_enabled=it.dashboard,
+            upgrade_options=pb.UpgradeOptions(mode=pb.UPGRADE_MODE_DISABLED),
+        ),
+        status=pb.KoorClusterStatus(
+            total_resources=totals(it.totals),
+            meets_minimum_resources=it.totals.enough,
+            current_versions=pb.ProductVersions(ceph=it.ceph),
+        ),
+    )
+
+
+def totals(it: Totals) -> pb.ClusterResources:
+    """As Kubernetes writes quantities. What nobody can tell is empty."""
+    return pb.ClusterResources(
+        nodes=str(it.nodes),
+        storage=f"{it.storage_bytes // 1024}Ki",
+        cpu="" if it.cpus is None else f"{it.cpus:g}",
+        memory="" if it.memory_bytes is None else f"{it.memory_bytes // 1024}Ki",
+    )
+
+
+def _counted(number: int) -> int:
+    return min(number, MOST)
+
+
+def _stamp(moment: datetime | None) -> Timestamp | None:
+    """None leaves the field unset."""
+    if moment is None:
+        return None
+    stamp = Timestamp()
+    stamp.FromDatetime(moment)
+    return stamp

@@ -1,0 +1,202 @@
+"""What is known of Ceph: commands that only look."""
+
+from typing import TYPE_CHECKING, Any
+
+from cli import documents
+from cli.calling import Call, command, group
+from cli.printing import Column, Document, tame
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from protos.gen.koor.api.resources.stats import stats_pb2
+    from protos.gen.koor.api.services.stats import stats_pb2_grpc
+
+app = group("Ceph: what was last seen of it.")
+
+READY = {"READY": "Ready", "NOT_READY": "Failed"}
+"""Words that are coloured elsewhere, for the same thing."""
+
+NODES = (
+    Column("NAME", lambda it: it["name"]),
+    Column("STATUS", lambda it: READY.get(it["status"], it["status"])),
+    Column("ROLES", lambda it: ",".join(it["roles"])),
+    Column("ADDRESS", lambda it: it["internal_ip"]),
+)
+RESOURCES = (
+    Column("NAME", lambda it: it["name"]),
+    Column("STATUS", lambda it: READY.get(it["status"], it["status"])),
+    Column("COPIES", lambda it: it["replicas"]),
+    Column("RELIABILITY", lambda it: it["reliability"]),
+)
+RADAR = (
+    Column("FIGURE", lambda it: it["figure"]),
+    Column("OF 100", lambda it: f"{it['value']:.1f}"),
+)
+POOL = "CephBlockPool"
+
+
+@app.command("status")
+@command
+async def status(call: Call) -> None:
+    """Show how Ceph is.
+
+    The figures are those of the last look, every 15 s unless set otherwise. HEALTH_OFFLINE means
+    that there is no news: then they are the last ones there were."""
+    from protos.gen.koor.api.services.stats.stats_pb2 import GetClusterStatsRequest
+
+    reply, beside = await call.ask_all(_stats(call).GetClusterStats, GetClusterStatsRequest())
+    document = {**_cluster(reply.stats), "observed_at": beside.get("windlass-observed-at", "")}
+    call.page.one(document, f"storage/{document['id']}", lambda: _told(document))
+
+
+def _told(it: Document) -> "RenderableType":
+    mon, osd, used = it["mon"], it["osd"], it["usage"]
+    share = 100 * used["used"] / used["total"] if used["total"] else 0.0
+    lines = [
+        f"{it['status']}   seen {documents.on_the_wall(it['observed_at'])}",
+        *(f"  {check}" for check in it["checks"]),
+        f"mons      {mon['daemons']}, in quorum: {mon['quorum'] or 'none'}",
+        f"managers  {it['mgr']['active'] or 'none'}, standing by: {len(it['mgr']['standbys'])}",
+        f"osds      {osd['count']}: {osd['up']} up, {osd['in']} in",
+        f"mds       {it['mds']['up']} up, standing by: {it['mds']['standbys']}",
+        f"gateways  {it['rgw']['active']}",
+        f"pools     {it['pools']}, placement groups active and clean: {it['active_clean']}",
+        f"objects   {it['objects']}, {it['stored']}",
+        f"space     {share:.1f}% of {used['total'] / 1024**3:.1f} GiB used",
+        f"clients   {it['io']['read']}, {it['io']['write']}",
+    ]
+    return "\n".join(map(tame, lines))
+
+
+@app.command("nodes")
+@command
+async def nodes(call: Call) -> None:
+    """List the machines that Ceph runs on."""
+    from protos.gen.koor.api.resources.stats.stats_pb2 import ResourceStatus
+    from protos.gen.koor.api.services.stats.stats_pb2 import GetClusterNodesRequest
+
+    reply = await call.ask(_stats(call).GetClusterNodes, GetClusterNodesRequest())
+    found = [
+        {
+            "name": node.name,
+            "status": ResourceStatus.Name(node.status).removeprefix("RESOURCE_"),
+            "roles": list(node.roles),
+            "internal_ip": node.internal_ip,
+            "external_ip": node.external_ip,
+        }
+        for node in reply.nodes
+    ]
+    call.page.many(found, NODES, lambda it: f"node/{it['name']}", none="there are none")
+
+
+@app.command("radar")
+@command
+async def radar(call: Call) -> None:
+    """Show five figures that say how Ceph is, each out of 100.
+
+    The stability gets better while copies are still missing, once Ceph has given an OSD up: look at
+    the checks of windlass storage status beside it."""
+    from protos.gen.koor.api.services.stats.stats_pb2 import GetClusterRadarRequest
+
+    reply = await call.ask(_stats(call).GetClusterRadar, GetClusterRadarRequest())
+    figures = ("cluster_health", "nodes_health", "capacity_available", "stability", "reliability")
+    found = [{"figure": name, "value": getattr(reply.radar, name)} for name in figures]
+    call.page.many(found, RADAR, lambda it: f"figure/{it['figure']}", none="there are none")
+
+
+@app.command("osd")
+@command
+async def osd(call: Call) -> None:
+    """Show Ceph's daemons in groups, the OSDs among them."""
+    reply = await _resources(call)
+    found = [_resource(each) for each in reply.deployments]
+    call.page.many(found, RESOURCES, lambda it: f"daemons/{it['name']}", none="there are none")
+
+
+@app.command("pools")
+@command
+async def pools(call: Call) -> None:
+    """List Ceph's pools, and how much each can lose."""
+    reply = await _resources(call)
+    found = [_resource(each) for each in reply.resources if each.kind == POOL]
+    call.page.many(found, RESOURCES, lambda it: f"pool/{it['name']}", none="there are none")
+
+
+@app.command("upgrade")
+@command
+async def upgrade(call: Call) -> None:
+    """Show which version Ceph runs, and whether it is upgraded by itself."""
+    from protos.gen.koor.api.resources.stats.stats_pb2 import UpgradeMode
+    from protos.gen.koor.api.services.stats.stats_pb2 import GetKoorClusterRequest
+
+    reply = await call.ask(_stats(call).GetKoorCluster, GetKoorClusterRequest())
+    cluster = reply.koor_cluster
+    mode = UpgradeMode.Name(cluster.spec.upgrade_options.mode).removeprefix("UPGRADE_MODE_")
+    document = {
+        "name": cluster.name,
+        "mode": mode,
+        "ceph": cluster.status.current_versions.ceph,
+        "nodes": cluster.status.total_resources.nodes,
+        "storage": cluster.status.total_resources.storage,
+        "meets_minimum": cluster.status.meets_minimum_resources,
+    }
+    said = f"{cluster.name}: Ceph {document['ceph'] or 'of unknown version'}, upgrades {mode}"
+    call.page.one(document, f"storage/{cluster.name}", lambda: tame(said))
+
+
+def _cluster(stats: "stats_pb2.ClusterStats") -> Document:
+    services, data = stats.services, stats.data
+    return {
+        "id": stats.id,
+        "status": stats.status,
+        "checks": [each.description for each in stats.crashes],
+        "mon": {"daemons": services.mon.daemon_count, "quorum": services.mon.quorum},
+        "mgr": {"active": services.mgr.active, "standbys": list(services.mgr.standbys)},
+        "mds": {"up": services.mds.daemons_up, "standbys": services.mds.hot_standby_count},
+        "osd": {
+            "count": services.osd.osd_count,
+            "up": services.osd.osd_up,
+            "in": services.osd.osd_in,
+        },
+        "rgw": {"active": services.rgw.active_daemon},
+        "pools": data.pools.pools,
+        "active_clean": data.pools.pgs.active_clean,
+        "objects": data.objects.object_count,
+        "stored": data.objects.size,
+        "usage": {
+            "used": data.usage.used,
+            "available": data.usage.available,
+            "total": data.usage.total,
+        },
+        "io": {
+            "read": stats.iops.client_read,
+            "write": stats.iops.client_write,
+            "reads": stats.iops.client_read_ops,
+            "writes": stats.iops.client_write_ops,
+        },
+    }
+
+
+def _resource(it: "stats_pb2.ResourceInfo") -> Document:
+    from protos.gen.koor.api.resources.stats.stats_pb2 import ReliabilityScore, ResourceStatus
+
+    return {
+        "name": it.name,
+        "kind": it.kind,
+        "status": ResourceStatus.Name(it.status).removeprefix("RESOURCE_"),
+        "replicas": it.replicas,
+        "reliability": ReliabilityScore.Name(it.reliability).removeprefix("RELIABILITY_"),
+    }
+
+
+async def _resources(call: Call) -> Any:
+    from protos.gen.koor.api.services.stats.stats_pb2 import GetClusterResourcesRequest
+
+    return await call.ask(_stats(call).GetClusterResources, GetClusterResourcesRequest())
+
+
+def _stats(call: Call) -> "stats_pb2_grpc.StatsServiceStub":
+    from protos.gen.koor.api.services.stats.stats_pb2_grpc import StatsServiceStub
+
+    return StatsServiceStub(call.channel)

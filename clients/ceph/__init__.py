@@ -1,0 +1,14 @@
+"""Ceph, through its manager's REST API, and through its own program where that has no words."""
+
+from clients.ceph.identities import Identities, RestIdentities
+from clients.ceph.program import ProgramIdentities
+from clients.ceph.session import Session
+from clients.ceph.storage import CephStorage
+
+__all__ = [
+    "CephStorage",
+    "Identities",
+    "ProgramIdentities",
+    "RestIdentities",
+    "Session",
+]

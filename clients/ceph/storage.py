@@ -1,0 +1,151 @@
+"""A Ceph cluster as the domain knows it. Every change is read back before it is believed."""
+
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from clients.ceph.identities import Identities
+from clients.ceph.session import Session, unreadable
+from domain.errors import AlreadyExists, Conflict, DomainError, NotFound, Unavailable
+from domain.storage import Observation
+from domain.storage_answers import Answers, observed
+from domain.storage_ports import Identity, PoolMade, PoolWanted
+
+RULE = "replicated_rule"
+APPLICATION = "rbd"
+ATTRIBUTES = "pool,pool_name,type,size,application_metadata,quota_max_bytes"
+
+SWITCH = "mon_allow_pool_delete"
+"""Whether a mon lets pools be deleted. We turn it on for each mon by its name, where an operator's
+own setting, for all mons or for all daemons, is neither read nor written; so there is nothing to be
+put back, only what is ours to be taken away, and that may be done any number of times."""
+
+
+class CephStorage:
+    """One cluster, through its manager."""
+
+    def __init__(self, session: Session, identities: Identities) -> None:
+        self._session = session
+        self._identities = identities
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def observe(self) -> Observation:
+        health = await self._session.get("health/full")
+        summary = await self._session.get("summary")
+        hosts = await self._session.get("host")
+        gateways = await self._gateways(health)
+        try:
+            answers = Answers(health, summary, hosts, gateways)
+            return observed(answers, datetime.now(UTC))
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise unreadable("GET health/full", f"a cluster's health ({error!r:.100})") from error
+
+    async def _gateways(self, health: Any) -> Any:
+        """Who serves objects. The answer takes a gateway that answers, and is done without."""
+        if not isinstance(health, dict) or not health.get("rgw"):
+            return ()
+        try:
+            return await self._session.get("rgw/daemon")
+        except DomainError:
+            return ()
+
+    async def ensure_pool(self, wanted: PoolWanted) -> PoolMade:
+        try:
+            there = await self._pool(wanted)
+        except NotFound:
+            await self._session.ask(
+                "POST",
+                "pool",
+                {
+                    "pool": wanted.name,
+                    "pg_num": wanted.groups,
+                    "pool_type": "replicated",
+                    "rule_name": RULE,
+                    "size": wanted.size,
+                    "application_metadata": [APPLICATION, wanted.mark],
+                },
+            )
+            there = await self._pool(wanted)
+        _ours(there, wanted, AlreadyExists)
+        if there["quota_max_bytes"] != wanted.most_bytes:
+            await self._session.ask("PUT", _path(wanted), {"quota_max_bytes": wanted.most_bytes})
+            there = await self._pool(wanted)
+        if there["quota_max_bytes"] != wanted.most_bytes:
+            raise Unavailable(
+                f"Ceph has not bounded the pool {wanted.name} yet", reason="CEPH_NOT_YET"
+            )
+        monmap = await self._monmap()
+        return PoolMade(
+            wanted=wanted,
+            number=there["pool"],
+            cluster=monmap["fsid"],
+            mons=tuple(mon["public_addr"].partition("/")[0] for mon in monmap["mons"]),
+        )
+
+    async def _monmap(self) -> Any:
+        return (await self._session.get("health/full"))["mon_status"]["monmap"]
+
+    async def delete_pool(self, wanted: PoolWanted) -> None:
+        """A worker that died while it did this left the switch on: whoever takes this up again
+        turns it off, be the pool there or not."""
+        mons = [f"mon.{mon['name']}" for mon in (await self._monmap())["mons"]]
+        try:
+            _ours(await self._pool(wanted), wanted, Conflict)
+            for mon in mons:
+                value = {"section": mon, "value": "true"}
+                await self._session.ask("PUT", "cluster_conf", {"options": {SWITCH: value}})
+            await self._delete(wanted)
+        except NotFound:
+            return
+        finally:
+            for mon in mons:
+                await self._session.ask("DELETE", f"cluster_conf/{SWITCH}", query={"section": mon})
+
+    async def _delete(self, wanted: PoolWanted) -> None:
+        """Another deletion may have just ended and turned the switch off: then it is not yet."""
+        try:
+            await self._session.ask("DELETE", _path(wanted))
+        except Conflict as error:
+            raise Unavailable(error.message, reason="CEPH_NOT_YET") from error
+        await self._pool(wanted)
+        raise Unavailable(f"Ceph has not deleted the pool {wanted.name} yet", reason="CEPH_NOT_YET")
+
+    async def _pool(self, wanted: PoolWanted) -> Any:
+        return await self._session.get(_path(wanted), attrs=ATTRIBUTES)
+
+    async def ensure_identity(self, identity: Identity) -> str:
+        return await self._identities.ensure(identity)
+
+    async def revoke_identity(self, identity: Identity) -> None:
+        await self._identities.revoke(identity)
+
+    async def place(self, osd: int, *, inside: bool) -> None:
+        if await self._inside(osd) is inside:
+            return
+        await self._session.ask("PUT", f"osd/{osd}/mark", {"action": "in" if inside else "out"})
+        if await self._inside(osd) is not inside:
+            raise Unavailable(
+                f"Ceph has not marked osd.{osd} yet, though it said so", reason="CEPH_NOT_YET"
+            )
+
+    async def _inside(self, osd: int) -> bool:
+        found = {each["osd"]: bool(each["in"]) for each in await self._session.get("osd")}
+        if osd not in found:
+            raise NotFound(f"there is no osd.{osd}", subject=f"osd.{osd}", reason="CEPH_NOT_FOUND")
+        return found[osd]
+
+
+def _path(wanted: PoolWanted) -> str:
+    return f"pool/{quote(wanted.name, safe='')}"
+
+
+def _ours(there: Any, wanted: PoolWanted, error: type[DomainError]) -> None:
+    if wanted.mark not in there["application_metadata"]:
+        raise error(
+            f"the pool {wanted.name} in Ceph is somebody else's: it does not carry {wanted.mark}",
+            subject=wanted.name,
+            reason="CEPH_FOREIGN",
+            do="look at it in Ceph; Windlass leaves it alone",
+        )

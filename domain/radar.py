@@ -1,0 +1,63 @@
+"""Five figures that say how a Ceph cluster is, each from 0 to 100, where 100 is best."""
+
+import math
+from collections.abc import Sequence
+
+from domain import reliability
+from domain.frozen import Frozen
+from domain.reliability import Score
+from domain.storage import Capacity, Check, Light, Observation
+
+BEST = 100.0
+
+HEALTH: dict[Light, float] = {
+    Light.OK: BEST,
+    Light.WARN: 50.0,
+    Light.ERR: 0.0,
+    Light.OFFLINE: 0.0,
+}
+
+PER_CHECK = 10.0
+"""What each failing check takes from the stability."""
+
+WEIGHT: dict[Score, float] = {Score.OK: BEST, Score.DEGRADED: 50.0, Score.NONE: 0.0}
+
+MOST_WITHOUT_SPARE = 50.0
+"""However well the rest is, one part with nothing left to lose is half of the truth."""
+
+
+class Radar(Frozen):
+    health: float
+    nodes: float
+    capacity: float
+    stability: float
+    reliability: float
+
+
+def radar(seen: Observation, light: Light, *, ready: int, nodes: int) -> Radar:
+    """The figures for what was seen, in the light that it is shown in, with so many nodes of which
+    so many are ready."""
+    return Radar(
+        health=HEALTH[light],
+        nodes=BEST * ready / nodes if nodes else 0.0,
+        capacity=capacity(seen.capacity),
+        stability=stability(seen.checks),
+        reliability=reliable(reliability.parts(seen)),
+    )
+
+
+def capacity(of: Capacity) -> float:
+    """The free share of the raw space, rounded down to a tenth."""
+    return math.floor((1 - of.used_ratio) * 1000) / 10 if of.total else 0.0
+
+
+def stability(checks: Sequence[Check]) -> float:
+    return max(0.0, BEST - PER_CHECK * len(checks))
+
+
+def reliable(scores: Sequence[Score]) -> float:
+    """The mean of all parts."""
+    if not scores:
+        return 0.0
+    mean = sum(WEIGHT[score] for score in scores) / len(scores)
+    return min(mean, MOST_WITHOUT_SPARE) if Score.NONE in scores else mean

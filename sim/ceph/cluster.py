@@ -1,0 +1,191 @@
+"""What a simulated Ceph cluster holds, and what becomes of its data when parts of it are gone.
+
+Requests set what is wanted; what is dead is decided from outside, by faults: `ceph osd.1` has that
+OSD send no beacons, `ceph mons` has the manager hear no mon. A fault is met by each look."""
+
+import secrets
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from sim.faults import Faults
+from sim.ledger import Ledger, Record
+
+GIB = 1024**3
+FEWEST_BYTES = 50 * 1024**2
+"""What an empty OSD uses for itself."""
+
+HOSTS = ("ceph-1", "ceph-2", "ceph-3")
+OSDS_PER_HOST = 2
+OSD_BYTES = 100 * GIB
+RELEASE = "18.2.7"
+BANNER = f"ceph version {RELEASE} (6b0e988052ec84cf2d4a54ff9bbbc5e720b621ad) reef (stable)"
+
+
+class Pool(Record):
+    id: int
+    name: str
+    size: int = 3
+    groups: int = 8
+    kind: str = "replicated"
+    applications: list[str] = Field(default_factory=list)
+    most_bytes: int = 0
+    objects: int = 0
+    stored: int = 0
+    flags: list[str] = Field(default_factory=lambda: ["hashpspool"])
+
+    @property
+    def min_size(self) -> int:
+        return self.size - self.size // 2
+
+
+class State(Record):
+    """All that a cluster remembers."""
+
+    fsid: str
+    born: float
+    changed: float
+    epoch: int = 1
+    pools: dict[str, Pool] = Field(default_factory=dict)
+    next_pool: int = 1
+    out: list[int] = Field(default_factory=list)
+    """OSDs that no data is placed on."""
+    flags: list[str] = Field(default_factory=list)
+    conf: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """Settings by name and section."""
+    users: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """The rights of an entity, by what they are for."""
+    keys: dict[str, str] = Field(default_factory=dict)
+
+
+FIRST_POOLS = {
+    ".mgr": ("mgr", 2, 459_280),
+    "cephfs.home.meta": ("cephfs", 22, 4_096),
+    "cephfs.home.data": ("cephfs", 0, 0),
+    ".rgw.root": ("rgw", 4, 1_386),
+    "default.rgw.log": ("rgw", 177, 408),
+    "default.rgw.control": ("rgw", 8, 0),
+    "default.rgw.meta": ("rgw", 1, 1_560),
+}
+"""What there is before anybody asks for anything: whose it is, objects, bytes."""
+
+
+class SimulatedCluster:
+    """Three hosts with two OSDs each, three mons, two managers, a file system and two gateways."""
+
+    def __init__(self, ledger: Ledger, faults: Faults, *, now: float) -> None:
+        self._ledger, self._faults = ledger, faults
+        known = ledger.recall("ceph", State).get("cluster")
+        self.state = known or State(fsid=str(uuid.uuid4()), born=now, changed=now)
+        if known is None:
+            for name, (application, objects, stored) in FIRST_POOLS.items():
+                self.create(name, applications=[application], objects=objects, stored=stored)
+
+    def keep(self) -> None:
+        self.state.epoch += 1
+        self._ledger.keep("ceph", "cluster", self.state)
+
+    @property
+    def osds(self) -> range:
+        return range(len(HOSTS) * OSDS_PER_HOST)
+
+    def host(self, osd: int) -> str:
+        return HOSTS[osd // OSDS_PER_HOST]
+
+    def dead(self) -> frozenset[int]:
+        """The OSDs that send no beacons."""
+        return frozenset(osd for osd in self.osds if self._faults.meet(f"ceph osd.{osd}"))
+
+    def hears_mons(self) -> bool:
+        return self._faults.meet("ceph mons") is None
+
+    def create(
+        self,
+        name: str,
+        *,
+        groups: int = 8,
+        size: int = 3,
+        applications: list[str],
+        objects: int = 0,
+        stored: int = 0,
+    ) -> Pool:
+        """A pool. Numbers are never given out twice."""
+        pool = Pool(
+            id=self.state.next_pool,
+            name=name,
+            groups=groups,
+            size=size,
+            applications=applications,
+            objects=objects,
+            stored=stored,
+        )
+        self.state.next_pool += 1
+        self.state.pools[name] = pool
+        self.keep()
+        return pool
+
+    def authorise(self, entity: str, caps: dict[str, str]) -> None:
+        self.state.users[entity] = caps
+        self.state.keys.setdefault(entity, secrets.token_urlsafe(28))
+        self.keep()
+
+    def forget(self, entity: str) -> None:
+        self.state.users.pop(entity, None)
+        self.state.keys.pop(entity, None)
+        self.keep()
+
+    def deletes_pools(self) -> bool:
+        """Whether every mon lets pools be deleted."""
+        said = self.state.conf.get("mon_allow_pool_delete", {})
+        wide = said.get("mon", said.get("global", "false"))
+        return all(said.get(f"mon.{name}", wide) == "true" for name in MONS)
+
+    def placed(self, dead: frozenset[int]) -> int:
+        """On how many hosts there is an OSD to keep a copy."""
+        living = [osd for osd in self.osds if osd not in dead and osd not in self.state.out]
+        return len({self.host(osd) for osd in living})
+
+    def states(self, pool: Pool, dead: frozenset[int]) -> dict[str, int]:
+        """The placement groups of a pool: where copies are missing, some serve, others do not."""
+        copies = self.placed(dead)
+        if copies >= pool.size:
+            return {"active+clean": pool.groups}
+        serving = copies >= pool.min_size
+        words = ["active"] * serving + ["undersized"] + ["degraded"] * bool(pool.objects)
+        return {"+".join([*words, *(["peered"] * (not serving))]): pool.groups}
+
+    def all_states(self, dead: frozenset[int]) -> Counter[str]:
+        total: Counter[str] = Counter()
+        for pool in self.state.pools.values():
+            total.update(self.states(pool, dead))
+        return total
+
+    def used(self) -> int:
+        stored = sum(pool.stored * pool.size for pool in self.state.pools.values())
+        return stored + FEWEST_BYTES * len(self.osds)
+
+    def ours(self) -> dict[str, list[str]]:
+        """What somebody has made here since the beginning."""
+        pools = [name for name, pool in self.state.pools.items() if _marks(pool.applications)]
+        switches = self.state.conf.get("mon_allow_pool_delete", {})
+        return {"pools": pools, "users": sorted(self.state.users), "switches": sorted(switches)}
+
+    def violations(self) -> Iterator[str]:
+        """What must never be so, whatever happened."""
+        marked = [mark for pool in self.state.pools.values() for mark in _marks(pool.applications)]
+        for mark, count in Counter(marked).items():
+            if count > 1:
+                yield f"{count} pools carry {mark}"
+        for name, pool in self.state.pools.items():
+            if len(_marks(pool.applications)) > 1:
+                yield f"pool {name} has two owners"
+
+
+MONS = ("a", "b", "c")
+MANAGERS = ("x", "y")
+
+
+def _marks(applications: list[str]) -> list[str]:
+    return [each for each in applications if each.startswith("windlass.")]

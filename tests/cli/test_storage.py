@@ -1,0 +1,35 @@
+"""What is known of Ceph, asked of a real server."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from store.engine import Database
+from store.observations import Observations
+from tests.cli.running import Windlass
+from tests.domain.ceph import seen
+
+
+async def test_what_was_seen_is_shown(real_windlass: Windlass, tmp_path: Path) -> None:
+    unseen = await real_windlass("storage", "status")
+    assert unseen.code != 0
+    assert "has not been seen yet" in unseen.err
+    database = Database(f"sqlite+aiosqlite:///{tmp_path}/windlass.db")
+    observations = Observations(database)
+    await observations.claim("ceph", timedelta(hours=1))
+    now = seen("fs-failed").model_copy(update={"at": datetime.now(UTC)})
+    await observations.keep("ceph", now)
+    await database.close()
+    shown = (await real_windlass("storage", "status")).out
+    for words in ("HEALTH_ERR", "1 filesystem is offline", "3: 3 up, 3 in", "11.2% of 12.0 GiB"):
+        assert words in shown
+    document = json.loads((await real_windlass("storage", "status", "-o", "json")).out)
+    assert (document["status"], document["osd"]["up"]) == ("HEALTH_ERR", 3)
+    assert "node-a" in (await real_windlass("storage", "nodes")).out
+    radar = json.loads((await real_windlass("storage", "radar", "-o", "json")).out)["items"]
+    assert {each["figure"]: each["value"] for each in radar}["stability"] == 80
+    groups = json.loads((await real_windlass("storage", "osd", "-o", "json")).out)["items"]
+    assert [each["name"] for each in groups] == ["mds.cephfs", "mgr", "mon", "osd", "rgw.default"]
+    pools = (await real_windlass("storage", "pools", "-o", "name")).out.splitlines()
+    assert "pool/cephfs_data" in pools
+    assert "Ceph 16.2.15, upgrades DISABLED" in (await real_windlass("storage", "upgrade")).out
