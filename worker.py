@@ -188,9 +188,10 @@ class Crew:
             inspect_seconds=kaas.inspect_seconds,
         )
         machines = MaasMachines(self._region())
-        return Watching(
-            self.watches, self._kept(api), machines, self._nodes(), rhythm, self._tolerance()
-        )
+        names = MaasEndpoints(self._region())
+        kept = self._kept(api)
+        tolerance = self._tolerance()
+        return Watching(self.watches, kept, machines, self._nodes(), names, rhythm, tolerance)
 
     def _tolerance(self) -> Tolerance:
         kaas = self._settings.kaas

@@ -10,9 +10,9 @@ from temporalio import activity
 
 from domain.errors import DomainError, Unavailable
 from domain.frozen import Frozen
-from domain.health import Tolerance, Watched, judge
-from domain.ports import ClusterApi, MachinePool, Nodes
-from domain.seen import Inside, MachineSeen, NodeSeen, Sight, Tour
+from domain.health import Tolerance, Watched, is_expiring, judge, leading
+from domain.ports import ClusterApi, Endpoints, MachinePool, Nodes
+from domain.seen import Inside, Led, MachineSeen, NodeSeen, Sight, Tour
 from store.watches import Watches
 
 LOOKS_AT_ONCE = 32
@@ -47,8 +47,8 @@ class Patrol(Frozen):
 
 
 class Watching:
-    """Reads what the rows say of a cluster, looks whether it is so, and returns when it is not. It
-    writes nothing itself."""
+    """Reads what the rows say of a cluster, looks whether it is so, and returns when it is not; and
+    does what a cluster needs that nobody works on. It writes no row itself."""
 
     def __init__(
         self,
@@ -56,6 +56,7 @@ class Watching:
         api: ClusterApi,
         pool: MachinePool,
         nodes: Nodes,
+        names: Endpoints,
         rhythm: Rhythm,
         tolerance: Tolerance,
     ) -> None:
@@ -63,6 +64,7 @@ class Watching:
         self._api = api
         self._pool = pool
         self._nodes = nodes
+        self._names = names
         self._rhythm = rhythm
         self._tolerance = tolerance
         self._room = asyncio.Semaphore(LOOKS_AT_ONCE)
@@ -79,10 +81,33 @@ class Watching:
             async with self._room:
                 tour = await self._look(patrol.uid, inspected)
             inspected = tour.inspected
-            done = tour.over or tour.sight is not None
-            if done or monotonic() - began >= self._rhythm.tour_seconds:
+            if tour.over or tour.is_news or monotonic() - began >= self._rhythm.tour_seconds:
                 return tour
             await self._pause()
+
+    @activity.defn(name="watching.lead")
+    async def lead(self, patrol: Patrol) -> Led:
+        """Lead the endpoint to the control planes that are Ready, unless an operation has the say.
+        Safe to repeat. A delete that came meanwhile may have taken the name away before: then it
+        is taken away again."""
+        watched = await self._watches.watched(patrol.uid)
+        if watched is None or not watched.judged:
+            return Led(uid=patrol.uid)
+        endpoint = leading(watched, watched.finding)
+        if endpoint is None:
+            return Led(uid=patrol.uid)
+        await self._names.ensure(endpoint)
+        now = await self._watches.watched(patrol.uid)
+        if now is None or not now.stands:
+            await self._names.remove(endpoint)
+        return Led(uid=patrol.uid, operation=watched.operation, addresses=endpoint.addresses)
+
+    @activity.defn(name="watching.renew_access")
+    async def renew_access(self, patrol: Patrol) -> None:
+        """Renew the kubeconfig that we keep. Safe to repeat, and whatever else is being done."""
+        watched = await self._watches.watched(patrol.uid)
+        if watched is not None and watched.stands and watched.control_planes:
+            await self._nodes.renew_access(watched.control_planes)
 
     async def _pause(self) -> None:
         """Wait until the next look is due. Never quite as long as the last time, or all clusters
@@ -101,9 +126,16 @@ class Watching:
         sight = await self._sight(watched, inspected or watched.inspected)
         if sight.inside is not None:
             inspected = sight.taken
-        if judge(watched, sight, self._tolerance) != watched.finding:
-            return Tour(uid=uid, sight=sight, inspected=inspected)
-        return Tour(uid=uid, confirmed=sight.taken, inspected=inspected)
+        finding = judge(watched, sight, self._tolerance)
+        as_it_was = finding == watched.finding
+        return Tour(
+            uid=uid,
+            sight=None if as_it_was else sight,
+            confirmed=sight.taken if as_it_was else None,
+            inspected=inspected,
+            astray=leading(watched, finding) is not None,
+            expiring=is_expiring(sight.inside, sight.taken, self._tolerance),
+        )
 
     async def _sight(self, watched: Watched, inspected: datetime | None) -> Sight:
         """What there is to see now. What cannot be asked is left out; only an API that gives no

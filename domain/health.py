@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from domain.cluster import Phase
 from domain.frozen import Frozen
 from domain.machine import Machine, Role, SlotPhase, SlotState
-from domain.ports import Node
+from domain.ports import Endpoint, Node
 from domain.seen import Inside, NodeSeen, Readiness, Sight
 
 JUDGED = frozenset({Phase.RUNNING, Phase.DEGRADED, Phase.ERROR})
@@ -95,6 +95,8 @@ class Watched(Frozen):
     """When its hosts were last asked."""
     confirmed: datetime | None = None
     """When it was last seen that all of this is so."""
+    led: tuple[str, ...] = ()
+    """Where the endpoint was last led to since that operation. Empty: nobody has looked since."""
     finding: Finding
 
     @property
@@ -133,6 +135,27 @@ class Watched(Frozen):
         addresses = tuple(machine.address for machine in self.control_planes)
         slot = self.finding.slots[0].slot
         return Node(slot=slot, endpoint=self.endpoint, addresses=addresses)
+
+
+def leading(watched: Watched, finding: Finding) -> Endpoint | None:
+    """Where the endpoint should lead to. None: it does, or nobody knows of a control plane that is
+    Ready, and the last ones are the best guess."""
+    ready = tuple(
+        state.address
+        for state in finding.slots
+        if state.slot.role is Role.CONTROL_PLANE
+        and state.phase in (SlotPhase.HEALTHY, SlotPhase.DRAINING)
+        and state.address
+    )
+    if not ready or set(ready) == set(watched.led):
+        return None
+    return Endpoint(cluster_uid=watched.uid, name=watched.endpoint, addresses=ready)
+
+
+def is_expiring(inside: Inside | None, now: datetime, tolerance: Tolerance) -> bool:
+    """Whether the kubeconfig that we keep has to be renewed."""
+    until = inside.admitted_until if inside else None
+    return until is not None and until - now <= timedelta(days=tolerance.expiry_days)
 
 
 def judge(watched: Watched, sight: Sight, tolerance: Tolerance) -> Finding:
@@ -258,11 +281,15 @@ def _of_etcd(slots: Iterable[SlotState], inside: Inside | None) -> Iterable[str]
 
 
 def _of_certificates(inside: Inside | None, now: datetime, tolerance: Tolerance) -> Iterable[str]:
-    if inside is None or inside.expires is None:
+    if inside is None:
         return
-    if inside.expires - now <= timedelta(days=tolerance.expiry_days):
+    if inside.expires and inside.expires - now <= timedelta(days=tolerance.expiry_days):
         day = f"{inside.expires:%Y-%m-%d}"
         yield f"certificates of {inside.expires_on} expire on {day}; an upgrade renews them"
+    half = timedelta(days=tolerance.expiry_days / 2)
+    if inside.admitted_until and inside.admitted_until - now <= half:
+        day = f"{inside.admitted_until:%Y-%m-%d}"
+        yield f"the kubeconfig opens nothing after {day}, and no control plane has renewed it yet"
 
 
 def _lost_quorum(inside: Inside | None) -> str:

@@ -252,6 +252,10 @@ class Nodes(Protocol):
         """What the hosts of a cluster's control plane tell of its etcd and their certificates, as
         far as they can be reached; it never fails for one that cannot."""
 
+    async def renew_access(self, control_planes: Sequence[Machine]) -> None:
+        """Have the kubeconfig that we keep replaced by one that opens the API for longer, which one
+        of these hosts has or makes. Asking again may replace it again."""
+
 
 class ClusterApi(Protocol):
     """The Kubernetes API of a cluster that we built."""

@@ -74,6 +74,8 @@ class Inside(Frozen):
     """When the first of their certificates expires."""
     expires_on: str = ""
     """The node that this one lies on."""
+    admitted_until: datetime | None = None
+    """Until when the kubeconfig that we keep opens the API."""
 
     def or_else(self, before: "Inside | None") -> "Inside":
         """This, and where it says nothing what was known before."""
@@ -84,6 +86,7 @@ class Inside(Frozen):
             members=before.members if self.members is None else self.members,
             expires=expiry.expires,
             expires_on=expiry.expires_on,
+            admitted_until=self.admitted_until or before.admitted_until,
         )
 
     @property
@@ -143,9 +146,27 @@ class Tour(Frozen):
     runs."""
     inspected: datetime | None = None
     """When the cluster's hosts were asked, if they were."""
+    astray: bool = False
+    """Whether the endpoint does not lead to the control planes that are Ready."""
+    expiring: bool = False
+    """Whether the kubeconfig that we keep is near its end."""
     over: bool = False
     """Whether there is no cluster any more to look at."""
 
     @property
+    def is_news(self) -> bool:
+        """Whether anything has to be done about what was seen."""
+        return self.sight is not None or self.astray or self.expiring
+
+    @property
     def named(self) -> str:
         return self.uid
+
+
+class Led(Frozen):
+    """Where a cluster's endpoint was led to, and under which operation's plan."""
+
+    uid: str
+    operation: str = ""
+    addresses: tuple[str, ...] = ()
+    """None: it was left as it is."""

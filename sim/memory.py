@@ -4,6 +4,7 @@ For tests of workflows, where each step may be the last, may run twice and may b
 calls the work off. It answers at once, and the world remembers everything."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 from domain.errors import Failed, Invalid, NotFound, Unavailable
 from domain.machine import Machine, Role, Search, Slot
@@ -239,13 +240,22 @@ class MemoryNodes:
         dead = self._world.dead_members(cluster)
         names = {metal.system_id: metal.node for metal in self._world.machines if metal.node}
         if len(dead) == len(self._world.members.get(cluster, [])):
-            return Inside(expires=self._world.expires)
+            return Inside(expires=self._world.expires, admitted_until=self._world.admitted_until)
         members = tuple(
             MemberSeen(name=names.get(member, member), answers=member not in dead)
             for member in self._world.members[cluster]
         )
-        expires = self._world.expires
-        return Inside(members=members, expires=expires, expires_on=control_planes[0].slot.name)
+        return Inside(
+            members=members,
+            expires=self._world.expires,
+            expires_on=control_planes[0].slot.name,
+            admitted_until=self._world.admitted_until,
+        )
+
+    async def renew_access(self, control_planes: Sequence[Machine]) -> None:
+        if not any(self._world.metal(machine).runs for machine in control_planes):
+            raise Unavailable(f"{control_planes[0].named} does not answer SSH")
+        self._world.admitted_until = datetime.now(UTC) + timedelta(days=365)
 
     def _become(self, machine: Machine, metal: Metal) -> None:
         metal.node = machine.slot.name

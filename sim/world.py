@@ -86,6 +86,8 @@ class MemoryWorld:
     """Clusters, by uid, whose API gives no answer, whatever their etcd says."""
     expires: datetime | None = None
     """When every certificate does."""
+    admitted_until: datetime | None = None
+    """Until when the kubeconfigs that are kept open anything."""
     evicted: list[str] = field(default_factory=list)
     """Nodes whose pods were asked to leave."""
     refusing: int = 0

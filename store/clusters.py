@@ -208,8 +208,8 @@ class Clusters(Store):
             cluster.message = operations.message(row, reached.note, lacking)
             if reached.stage is not None:  # what was seen was seen before what is done now
                 cluster.trouble = ""
-                silent = update(WatchRow).where(WatchRow.cluster == cluster.uid)
-                await session.execute(silent.values(silent_since=None, why=""))
+                watch = update(WatchRow).where(WatchRow.cluster == cluster.uid)
+                await session.execute(watch.values(silent_since=None, why="", led=""))
             cluster.proposal = ""
             cluster.changed = now()
         if reached.stage is not None:

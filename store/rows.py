@@ -166,6 +166,8 @@ class WatchRow(Row):
     """JSON of the domain's Inside, or empty."""
     silent_since: Mapped[datetime | None]
     why: Mapped[str]
+    led: Mapped[str] = mapped_column(server_default="")
+    """The addresses that the endpoint was last led to between operations, with spaces between."""
 
 
 class OperationRow(Row):

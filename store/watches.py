@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.cluster import Phase, advance
 from domain.health import JUDGED, Finding, Tolerance, Watched, judge
 from domain.machine import SlotState
-from domain.seen import Inside, Tour
+from domain.seen import Inside, Led, Tour
 from store import operations, slots
 from store.clusters import IS_LIVING
 from store.engine import Database, Store, reading, transaction
@@ -68,6 +68,15 @@ class Watches(Store):
             watch.confirmed = tour.sight.taken
         return True
 
+    @transaction
+    async def led(self, session: AsyncSession, led: Led) -> None:
+        """Remember where a cluster's endpoint was led to, unless an operation has come since: it
+        may have led it elsewhere."""
+        cluster = await session.get(ClusterRow, led.uid, with_for_update=True)
+        watch = await session.get(WatchRow, led.uid)
+        if cluster and watch and led.addresses and cluster.operation == led.operation:
+            watch.led = " ".join(led.addresses)
+
     @reading
     async def unheard(
         self, session: AsyncSession, older_than_seconds: float, limit: int = 100
@@ -103,6 +112,7 @@ def _watch_row(cluster: str) -> WatchRow:
         heard=now(),
         confirmed=None,
         inspected=None,
+        led="",
         inside="",
         silent_since=None,
         why="",
@@ -150,6 +160,7 @@ def _as_watched(
         wanted=wanted,
         inspected=watch.inspected if watch else None,
         confirmed=watch.confirmed if watch else None,
+        led=tuple(watch.led.split()) if watch else (),
         finding=Finding(
             phase=Phase(cluster.phase),
             trouble=cluster.trouble,

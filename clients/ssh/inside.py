@@ -6,6 +6,7 @@ from datetime import datetime
 
 from cryptography import x509
 
+from clients.ssh.access import Access
 from clients.ssh.connections import Connections, root
 from clients.ssh.etcd import Etcd
 from domain.errors import DomainError
@@ -17,9 +18,10 @@ CERTIFICATES = ("/etc/kubernetes/pki/apiserver.crt", "/etc/kubernetes/pki/etcd/s
 
 
 class Insides:
-    def __init__(self, connections: Connections, etcd: Etcd) -> None:
+    def __init__(self, connections: Connections, etcd: Etcd, access: Access) -> None:
         self._connections = connections
         self._etcd = etcd
+        self._access = access
 
     async def ask(self, control_planes: Sequence[Machine]) -> Inside:
         """What can be found out. A host that cannot be reached says nothing of its certificates,
@@ -30,7 +32,8 @@ class Insides:
         ]
         expires, on = min(known, default=(None, ""))
         members = await self._members(control_planes)
-        return Inside(members=members, expires=expires, expires_on=on)
+        admitted = await self._access.until(control_planes[0].slot.cluster_uid)
+        return Inside(members=members, expires=expires, expires_on=on, admitted_until=admitted)
 
     async def _members(self, control_planes: Sequence[Machine]) -> tuple[MemberSeen, ...] | None:
         """As the first host says that can say anything."""

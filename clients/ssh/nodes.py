@@ -14,6 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from pydantic import BaseModel, Field, ValidationError
 
+from clients.ssh.access import Access
 from clients.ssh.connections import LOGIN_REFUSED, Answer, Connections, line, named, root
 from clients.ssh.etcd import Etcd
 from clients.ssh.failures import FOUNDING, JOINING, failure
@@ -29,8 +30,6 @@ from domain.ports import Backups, Joining, Snapshot, Upgrading, Vault, kubeconfi
 from domain.seen import Inside
 
 Answered = TypeVar("Answered")
-
-ADMIN_CONF = "/etc/kubernetes/admin.conf"
 
 _TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
 _TOKEN_LIFE = "30m"  # noqa: S105 - for how long one lives
@@ -99,7 +98,8 @@ class SshNodes:
         self._etcd = Etcd(self._connections)
         self._upgrades = Upgrades(self._connections, self._jobs)
         self._snapshots = Snapshots(self._connections, self._jobs, self._etcd, backups)
-        self._insides = Insides(self._connections, self._etcd)
+        self._access = Access(self._connections, vault)
+        self._insides = Insides(self._connections, self._etcd, self._access)
 
     async def close(self) -> None:
         await self._connections.close()
@@ -137,9 +137,7 @@ class SshNodes:
         machine = joining.machine
         config = kubeadm_config.initialising(machine, joining.endpoint, self._api_port)
         await self._jobs.carry_out(machine, _step(_INIT, joining), _constant(config))
-        answer = await self._connections.run(machine, root("cat", ADMIN_CONF))
-        uid = machine.slot.cluster_uid
-        await self._vault.keep(kubeconfig(uid), answer.succeeded(machine).encode())
+        await self._access.keep(machine)
 
     async def join(self, joining: Joining) -> None:
         """Make the host a node. Tokens and keys are made for one attempt only. A control-plane
@@ -196,6 +194,10 @@ class SshNodes:
     async def inside(self, control_planes: Sequence[Machine]) -> Inside:
         """What these hosts tell of their etcd and their certificates, as far as they answer."""
         return await self._insides.ask(control_planes)
+
+    async def renew_access(self, control_planes: Sequence[Machine]) -> None:
+        """Replace the kubeconfig that we keep by one that lives longer."""
+        await self._access.renew(control_planes)
 
     async def _check_software(self, machine: Machine) -> None:
         wanted = f"v{machine.slot.release.version}"

@@ -46,9 +46,11 @@ def authority(name: str) -> Pair:
     return _pair(builder.sign(key, hashes.SHA256()), key)
 
 
-def client(issuer: Pair, user: str, group: str) -> Pair:
-    """A client certificate, good for a year: `user` as its CN, `group` as its O."""
-    return _leaf(issuer, _name(user, group), (ExtendedKeyUsageOID.CLIENT_AUTH,), ())
+def client(issuer: Pair, user: str, group: str, *, until: datetime | None = None) -> Pair:
+    """A client certificate, good for a year or until then: `user` as its CN, `group` as its O."""
+    purposes = (ExtendedKeyUsageOID.CLIENT_AUTH,)
+    life = _LEAF_LIFE if until is None else until - datetime.now(UTC)
+    return _leaf(issuer, _name(user, group), purposes, (), life=life)
 
 
 def server(
@@ -102,11 +104,13 @@ def _leaf(
     subject: x509.Name,
     purposes: Iterable[x509.ObjectIdentifier],
     alternatives: Iterable[str],
+    *,
+    life: timedelta = _LEAF_LIFE,
 ) -> Pair:
     above = x509.load_pem_x509_certificate(issuer.certificate.encode())
     signer = cast(ec.EllipticCurvePrivateKey, load_pem_private_key(issuer.key.encode(), None))
     key = ec.generate_private_key(ec.SECP256R1())
-    builder = _builder(subject, above.subject, key.public_key(), _LEAF_LIFE)
+    builder = _builder(subject, above.subject, key.public_key(), life)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
     builder = builder.add_extension(_usage(signs_certificates=False), True)
     builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), False)

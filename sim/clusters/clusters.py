@@ -177,6 +177,12 @@ class SimulatedClusters:
         cluster.tokens[identity] = Token(secret=secret, description=description, expires=expires)
         self._keep(cluster)
 
+    def renew_admin(self, uid: str) -> None:
+        """Sign a new client certificate for the cluster's administrator."""
+        cluster = self._clusters[uid]
+        cluster.admin = authority.client(cluster.authority, ADMIN, ADMINS)
+        self._keep(cluster)
+
     def upload_certs(self, uid: str, certificate_key: str, *, seconds: float = 7200) -> None:
         """Put the shared certificates where a joining control-plane host finds them."""
         cluster = self._clusters[uid]

@@ -6,7 +6,7 @@ import re
 import secrets
 import traceback
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import asyncssh
 import pytest
@@ -16,6 +16,7 @@ from clients.ssh.connections import HOST_KEY_CHANGED, LOGIN_REFUSED
 from domain.errors import Conflict, Failed, NotFound, Unavailable
 from domain.machine import Machine, Role
 from domain.ports import host_key, kubeconfig, ssh_key
+from sim.clusters import authority
 from sim.faults import Fault, How
 from sim.pace import HandClock, Pace
 from tests.clients.cluster import founding, insist, joining
@@ -540,6 +541,31 @@ async def test_the_inside_of_a_control_plane_is_told_by_any_of_its_hosts(crew: C
     inside = await crew.nodes.inside([first, second, third])
     assert inside.silent == ("cp-1",)
     assert inside.has_quorum
+
+
+async def test_the_kubeconfig_that_is_kept_is_renewed_by_whoever_answers(crew: Crew) -> None:
+    first, second, third = await three(crew)
+    (cluster,) = crew.site.clusters.all()
+    kept = kubeconfig(first.slot.cluster_uid)
+    fresh = crew.vault.secrets[kept]
+    soon = datetime.now(UTC) + timedelta(days=9)
+    short = authority.client(cluster.authority, "kubernetes-admin", "admins", until=soon)
+    old = authority.kubeconfig("https://there", cluster.authority.certificate, "admin", short)
+    crew.vault.secrets[kept] = old.encode()
+    inside = await crew.nodes.inside([first, second, third])
+    assert inside.admitted_until is not None
+    assert abs(inside.admitted_until - soon) < timedelta(seconds=2)
+    await crew.site.hosts.power_off(first.system_id)
+    await crew.nodes.renew_access([first, second, third])
+    assert crew.vault.secrets[kept] == fresh, "a host has one that lives for long"
+    crew.vault.secrets[kept] = old.encode()
+    for machine in (second, third):
+        crew.site.host(machine).disk.write("/etc/kubernetes/admin.conf", old.encode(), mode=0o600)
+    await crew.nodes.renew_access([first, second, third])
+    inside = await crew.nodes.inside([second, third])
+    assert inside.admitted_until is not None
+    assert 360 < (inside.admitted_until - datetime.now(UTC)).days <= 365
+    assert crew.vault.secrets[kept] != fresh
 
 
 async def test_a_lost_quorum_is_told_by_the_one_that_is_left(crew: Crew) -> None:

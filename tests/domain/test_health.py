@@ -17,7 +17,9 @@ from domain.health import (
     Finding,
     Tolerance,
     Watched,
+    is_expiring,
     judge,
+    leading,
 )
 from domain.machine import Role, Slot, SlotPhase, SlotState
 from domain.releases import Release
@@ -109,6 +111,7 @@ insides = st.builds(
     ).map(tuple),
     expires=st.none() | moments,
     expires_on=st.just("control-plane-a"),
+    admitted_until=st.none() | moments,
 )
 answered = st.builds(
     Sight,
@@ -353,6 +356,32 @@ def test_one_silent_member_of_three_degrades() -> None:
         "etcd member control-plane-b does not answer; "
         "etcd member control-plane-c, which is no node of this cluster, does not answer"
     )
+
+
+@pytest.mark.parametrize(("days", "due", "told"), [(40, False, 0), (20, True, 0), (9, True, 1)])
+def test_a_kubeconfig_is_renewed_before_anybody_has_to_hear_of_it(
+    days: int, due: bool, told: int
+) -> None:
+    inside = Inside(admitted_until=NOW + timedelta(days=days))
+    assert is_expiring(inside, NOW, TOLERANCE) is due
+    cluster = watched()
+    found = judge(cluster, seen(cluster).model_copy(update={"inside": inside}), TOLERANCE)
+    assert found.trouble.count("the kubeconfig opens nothing after") == told
+    assert not is_expiring(None, NOW, TOLERANCE)
+
+
+def test_the_endpoint_should_lead_to_the_control_planes_that_are_ready() -> None:
+    first = state("control-plane-a", address="10.0.0.1")
+    lost = state("control-plane-b", SlotPhase.LOST, address="10.0.0.2")
+    closed = state("control-plane-c", SlotPhase.DRAINING, address="10.0.0.3")
+    cluster = watched(first, lost, closed, state("w-a"))
+    endpoint = leading(cluster, cluster.finding)
+    assert endpoint is not None
+    assert (endpoint.name, endpoint.addresses) == ("hello.test", ("10.0.0.1", "10.0.0.3"))
+    there = cluster.model_copy(update={"led": ("10.0.0.3", "10.0.0.1")})
+    assert leading(there, there.finding) is None
+    dead = watched(lost, led=("10.0.0.1",))
+    assert leading(dead, dead.finding) is None
 
 
 def test_a_certificate_that_expires_soon_is_told_and_degrades_nothing() -> None:

@@ -78,7 +78,15 @@ async def work(database_url: str, key_file: str, temporal: str, prefix: str, wor
             Endpoints(port("names")),
             Kubeadm(port("hosts")),
             Kubernetes(port("api")),
-            Watching(watches, port("api"), port("maas"), port("hosts"), RHYTHM, TOLERANCE),
+            Watching(
+                watches,
+                port("api"),
+                port("maas"),
+                port("hosts"),
+                port("names"),
+                RHYTHM,
+                TOLERANCE,
+            ),
         ],
         [
             Progress(operations, clusters, journal),

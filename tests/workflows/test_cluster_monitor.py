@@ -15,6 +15,7 @@ from domain.cluster import Phase
 from domain.machine import SlotPhase
 from domain.operation import Stage
 from sim.world import Metal
+from tests.store.desk import until
 from tests.workflows.conftest import Opening
 from tests.workflows.yard import Yard
 from workflows.policies import TOURS_PER_RUN
@@ -107,6 +108,39 @@ async def test_certificates_near_their_end_are_told_in_time(opened: Opening) -> 
         await place.monitor()
         place.world.expires = datetime.now(UTC) + timedelta(days=29)
         await place.turns(Phase.RUNNING, f"expire on {place.world.expires:%Y-%m-%d}")
+
+
+async def test_the_endpoint_leads_to_the_control_planes_that_are_ready(opened: Opening) -> None:
+    async with opened() as place:
+        await place.create(3, 0)
+        cluster, addresses = (
+            await place.clusters.get("blue"),
+            [(await _metal(place, number)).address for number in range(3)],
+        )
+
+        def leads_to(*numbers: int) -> bool:
+            return set(place.world.names[cluster.endpoint]) == {addresses[n] for n in numbers}
+
+        await place.monitor()
+        assert leads_to(0, 1, 2)
+        first = await _metal(place, 0)
+        first.powered = False
+        await until(lambda: leads_to(1, 2))
+        first.powered = True
+        await until(lambda: leads_to(0, 1, 2))
+        await place.delete()
+        await place.client.get_workflow_handle(f"monitor-{cluster.uid}").result()
+        assert place.world.leftovers == []
+
+
+async def test_a_kubeconfig_near_its_end_is_renewed(opened: Opening) -> None:
+    async with opened(rhythm=Rhythm(look_seconds=0.05, inspect_seconds=0.1)) as place:
+        place.world.admitted_until = near = datetime.now(UTC) + timedelta(days=20)
+        await place.create()
+        await place.monitor()
+        await until(lambda: place.world.admitted_until != near)
+        cluster = await place.turns(Phase.RUNNING)
+        assert "kubeconfig" not in cluster.message
 
 
 async def test_while_an_operation_runs_nothing_is_said_against_it(opened: Opening) -> None:

@@ -297,6 +297,7 @@ async def yard(
             MemoryApi(world),
             MemoryMachines(world),
             MemoryNodes(world),
+            MemoryEndpoints(world),
             rhythm,
             tolerance,
         ),

@@ -13,6 +13,7 @@ from sim.hosts.kubeadm.config import Wanted
 from sim.hosts.kubeadm.init import INIT, check
 from sim.hosts.kubeadm.join import JOIN
 from sim.hosts.kubeadm.runs import (
+    ADMIN_CONF,
     KubeadmError,
     Phase,
     Verb,
@@ -187,6 +188,20 @@ def _own(call: Call, version: str = "") -> Wanted:
     return Wanted(node_name=call.host.state.kubeadm.name or call.host.name, version=version)
 
 
+async def _renew_admin(call: Call, _flags: Flags) -> int:
+    """Sign the client certificate in admin.conf anew, with the authority that lies on the host."""
+    cluster = call.host.shared.clusters.get(call.host.state.kubeadm.cluster)
+    if cluster is None or not call.host.disk.exists(ADMIN_CONF):
+        raise KubeadmError("failed to renew: kubeconfig file admin.conf does not exist")
+    call.host.shared.clusters.renew_admin(cluster.uid)
+    call.host.disk.write(ADMIN_CONF, cluster.kubeconfig.encode(), mode=0o600)
+    await call.say(
+        "certificate embedded in the kubeconfig file for the admin to use and for kubeadm itself "
+        "renewed"
+    )
+    return 0
+
+
 async def _version(call: Call, flags: Flags) -> int:
     version = f"v{kubernetes_version(call.host, 'kubeadm')}"
     match flags.get("--output", flags.get("-o", "")):
@@ -200,6 +215,7 @@ async def _version(call: Call, flags: Flags) -> int:
 
 
 VERBS: dict[str, Callable[[Call, Flags], Awaitable[int]]] = {
+    "certs renew admin.conf": _renew_admin,
     "init": _init,
     "join": _join,
     "reset": _reset,
