@@ -14,7 +14,10 @@ ROOT = Path(__file__).parent.parent.parent
 
 READY_SECONDS = 60.0
 LOOK_SECONDS = 0.02
+FALL_SECONDS = 0.1
 MOST_FALLS = 10
+"""In a row, each of which is waited out a little longer."""
+
 DIES_WITH_PARENT = 1
 """PR_SET_PDEATHSIG: nothing a drill starts outlives it, even if the drill is killed itself."""
 
@@ -101,18 +104,22 @@ class Program:
             await asyncio.wait([self._keeper], timeout=LOOK_SECONDS)
 
     async def _keep(self) -> None:
+        in_a_row = 0
         while not self._stopping:
             self._process = process = await self._spawn()
             code = await process.wait()
             self._before_restart()
             if self._stopping or not self._restarts:
                 return
-            if self._process is process:  # nobody killed it
-                self._process = None
-                self.falls.append(code)
-                if len(self.falls) > MOST_FALLS:
-                    return
-                await asyncio.sleep(LOOK_SECONDS * len(self.falls))
+            if self._process is not process:  # it was killed
+                in_a_row = 0
+                continue
+            self._process = None
+            self.falls.append(code)
+            in_a_row += 1
+            if in_a_row > MOST_FALLS:
+                return
+            await asyncio.sleep(FALL_SECONDS * in_a_row)
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         with self._log.open("ab") as log:
