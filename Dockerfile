@@ -11,6 +11,7 @@ RUN sed -n '/^setuptools==/,/[^\\]$/p' requirements/dev.txt > /tmp/setuptools.tx
 
 COPY pyproject.toml README.md LICENSE worker.py settings.py logs.py ./
 COPY activities/ activities/
+COPY agent/ agent/
 COPY api/ api/
 COPY cli/ cli/
 COPY clients/ clients/

@@ -1,5 +1,6 @@
 """`python -m sim [--fault FAULT ...]`: a simulated site in a process of its own, until it is told
-to stop. It goes wrong as planned; `sim/troubles.py` has the faults with names."""
+to stop. `python -m sim crm --cloudlet OPERATOR/NAME [--fault FAULT ...]`: a resource manager to
+practise on. They go wrong as planned; `sim/troubles.py` has the faults with names."""
 
 import argparse
 import asyncio
@@ -8,17 +9,22 @@ import logging
 import secrets
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import uvloop
 from pydantic import ValidationError
 
+from agent.crm.crm import cloudlet_key
+from agent.crm.serving import serve as manage
 from domain.errors import DomainError, Invalid, Unavailable
 from logs import start_log
 from settings import Ceph, Maas, MissingKeyError, Settings, read
 from sim import troubles
+from sim.crm import practice
 from sim.faults import Fault, Faults
 from sim.ledger import Ledger
 from sim.pace import Pace, WallClock
@@ -118,8 +124,27 @@ def _made(path: Path, secret: str) -> None:
     path.write_text(secret)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m sim", description="Serve a simulated site.")
+def parser() -> argparse.ArgumentParser:
+    whole = argparse.ArgumentParser(prog="python -m sim", description="Serve a simulated site.")
+    _takes_faults(whole)
+    parts = whole.add_subparsers(dest="part", title="instead of the site")
+    crm = parts.add_parser("crm", description="Manage a cloudlet that only remembers.")
+    crm.add_argument("--cloudlet", required=True, metavar="OPERATOR/NAME", help="whose manager")
+    crm.add_argument(
+        "--controller",
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="where an API process serves notify; without one, where the settings say",
+    )
+    crm.add_argument(
+        "--seconds", type=float, default=0.2, help="how long every piece of work takes"
+    )
+    _takes_faults(crm)
+    return whole
+
+
+def _takes_faults(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fault",
         action="append",
@@ -127,11 +152,24 @@ def main() -> int:
         metavar="FAULT",
         help=f"what shall go wrong: {', '.join(troubles.TROUBLES)}; or a fault in JSON",
     )
-    given = parser.parse_args()
+
+
+def work(given: argparse.Namespace, settings: Settings) -> Coroutine[Any, Any, None]:
+    """What the command line asks for."""
+    if given.part != "crm":
+        return serve(settings, plan(settings.site.faults_file, given.fault))
+    controllers = given.controller or [settings.edge.notify_address or settings.grpc_address]
+    key, faults = cloudlet_key(given.cloudlet), plan(None, given.fault)
+    crm = practice(key, controllers, faults, given.seconds)
+    return manage(crm, given.cloudlet, partial(print, flush=True))
+
+
+def main() -> int:
+    given = parser().parse_args()
     try:
         settings = read()
         start_log(settings)
-        uvloop.run(serve(settings, plan(settings.site.faults_file, given.fault)))
+        uvloop.run(work(given, settings))
     except MissingKeyError as error:
         return _refused(str(error), "set WINDLASS_MAAS__API_KEY or WINDLASS_MAAS__API_KEY_FILE")
     except DomainError as error:

@@ -17,6 +17,7 @@ import pytest
 from clients.maas import Maas, MaasMachines
 from domain.machine import Machine, Role, Search, Slot
 from domain.releases import CATALOGUE
+from sim.__main__ import parser
 from sim.site import stock
 from tests.sim.region import eventually
 
@@ -109,3 +110,9 @@ async def test_a_killed_site_finishes_what_it_was_told(surroundings: dict[str, s
         await eventually(lambda: machines.released(slot))
         assert (await machines.stock()).machines == len(stock(3))
         await maas.close()
+
+
+def test_a_resource_manager_is_asked_for_by_its_cloudlet() -> None:
+    given = parser().parse_args(["crm", "--cloudlet", "tele/west", "--fault", "crm-slow"])
+    assert (given.part, given.cloudlet, given.fault) == ("crm", "tele/west", ["crm-slow"])
+    assert parser().parse_args(["--fault", "maas-full"]).fault == ["maas-full"]

@@ -1,0 +1,264 @@
+"""Care of what is to run: which word of the controller leads to which work, and what is said of it.
+
+The words are states. A request is taken up unless the same thing is being worked on; what is asked
+for meanwhile is taken up afterwards, if it is something else. Who is told of work that it knows
+nothing of has been started anew, and says that it failed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+import structlog
+
+from agent.crm.platform import AppOrder, Platform
+from agent.crm.replica import Replica, ident
+from agent.crm.reports import Reports
+from domain.errors import DomainError, Failed
+from protos.gen.edge import common_pb2 as states
+from protos.gen.edge.app_inst_pb2 import AppInst, AppInstInfo, AppInstRuntime
+from protos.gen.edge.clusterinst_pb2 import ClusterInst, ClusterInstInfo
+from protos.gen.edge.common_pb2 import TrackedState
+from protos.gen.edge.flavor_pb2 import Flavor
+
+VM = "vm"
+"""The deployment that needs no cluster."""
+
+log = structlog.get_logger()
+
+if TYPE_CHECKING:
+    State: TypeAlias = TrackedState.ValueType
+else:
+    State = int
+
+Verb: TypeAlias = Callable[[Any], Awaitable[Sequence[str]]]
+
+
+class Work(NamedTuple):
+    """What a request asks for, and what is said of it."""
+
+    verb: str
+    under_way: State
+    done: State | None
+    """None: there is nothing any more."""
+    failed: State
+
+
+WORKS: dict[State, Work] = {
+    states.CREATE_REQUESTED: Work("create", states.CREATING, states.READY, states.CREATE_ERROR),
+    states.UPDATE_REQUESTED: Work("update", states.UPDATING, states.READY, states.UPDATE_ERROR),
+    states.DELETE_REQUESTED: Work("delete", states.DELETING, None, states.DELETE_ERROR),
+    # A controller that does not ask again after a restart waits for this one.
+    states.DELETING: Work("delete", states.DELETING, None, states.DELETE_ERROR),
+}
+
+STRAY: dict[State, State] = {
+    states.CREATING: states.CREATE_ERROR,
+    states.UPDATING: states.UPDATE_ERROR,
+}
+"""Work that is said to be under way and is not, and what it then came to."""
+
+ERRORS = frozenset({states.CREATE_ERROR, states.UPDATE_ERROR, states.DELETE_ERROR})
+
+
+class Mishaps(Protocol):
+    """What goes wrong on purpose."""
+
+    async def meet(self, call: str) -> bool:
+        """Something is about to be done: wait, or fail, as planned. False: do not do it."""
+
+
+class NoMishaps:
+    async def meet(self, call: str) -> bool:  # noqa: ARG002 (the promise's signature)
+        return True
+
+
+class Kind(NamedTuple):
+    """What clusters and apps have in common, and how they differ."""
+
+    name: str
+    info: Any
+    """The message by which something is said of one."""
+    verbs: dict[str, Verb]
+    """What can be done, by name. What cannot be is never answered."""
+
+
+class Care:
+    """Care of all instances of a kind."""
+
+    def __init__(self, kind: Kind, reports: Reports, mishaps: Mishaps) -> None:
+        self._kind = kind
+        self._reports = reports
+        self._mishaps = mishaps
+        self._wanted: dict[bytes, Any] = {}
+        self._working: dict[bytes, asyncio.Task[None]] = {}
+
+    def told(self, instance: Any) -> None:
+        """An instance is wanted to be as it says."""
+        key = ident(instance.key)
+        self._wanted[key] = instance
+        if key not in self._working:
+            self._take_up(instance)
+
+    def gone(self, instance: Any) -> None:
+        """Nobody wants an instance any more, nor what may have become of it."""
+        key = ident(instance.key)
+        self._wanted.pop(key, None)
+        task = self._working.pop(key, None)
+        if task is not None:
+            task.cancel()
+        if task is not None or self._said(instance) is not None:
+            self._begin(key, partial(self._clear_away, instance, task))
+
+    async def close(self) -> None:
+        """Leave off. What has been begun is taken up again after the next start."""
+        for task in (working := list(self._working.values())):
+            task.cancel()
+        if working:
+            await asyncio.wait(working)
+        self._working.clear()
+
+    def _take_up(self, instance: Any) -> None:
+        work, said = WORKS.get(instance.state), self._said(instance)
+        if work is not None and work.verb in self._kind.verbs:
+            self._begin(ident(instance.key), partial(self._carry_out, instance, work))
+        elif instance.state in STRAY and said not in (instance.state, states.READY):
+            word = TrackedState.Name(instance.state)
+            text = f"the controller says {word}, which the resource manager knows nothing of"
+            self._say(instance, STRAY[instance.state], error=text)
+
+    def _begin(self, key: bytes, work: Callable[[], Awaitable[None]]) -> None:
+        self._working[key] = asyncio.create_task(self._work(key, work))
+
+    async def _work(self, key: bytes, work: Callable[[], Awaitable[None]]) -> None:
+        """Do it, and be done in the same moment in which it is: a word that comes later begins
+        something new."""
+        try:
+            await work()
+        except Exception:
+            log.exception("work ended in disorder")
+        finally:
+            if self._working.get(key) is asyncio.current_task():
+                del self._working[key]
+
+    async def _carry_out(self, instance: Any, work: Work) -> None:
+        """Do what is asked for; then what has been asked for meanwhile, unless it is the same."""
+        while True:
+            await self._once(instance, work)
+            asked, instance = instance.state, self._wanted.get(ident(instance.key))
+            if instance is None or instance.state == asked:
+                return
+            after = WORKS.get(instance.state)
+            if after is None or after.verb == work.verb or after.verb not in self._kind.verbs:
+                return
+            work = after
+
+    async def _once(self, instance: Any, work: Work) -> None:
+        call = f"{work.verb} {self._kind.name} {instance_name(instance)}"
+        if not await self._mishaps.meet(f"hear {call}"):
+            return
+        self._say(instance, work.under_way)
+        try:
+            await self._mishaps.meet(call)
+            containers = await self._kind.verbs[work.verb](instance)
+        except DomainError as error:
+            text = f"{work.verb.capitalize()} failed: {error.message}"
+            log.warning("work failed", work=call, error=error.message)
+            self._say(instance, work.failed, error=text)
+        except Exception:
+            log.exception("work went wrong", work=call)
+            self._say(
+                instance, work.failed, error=f"{work.verb.capitalize()} failed: internal error"
+            )
+        else:
+            log.info("work done", work=call)
+            if work.done is None:
+                self._reports.drop(self._kind.info, instance.key)
+            else:
+                self._say(instance, work.done, containers=containers)
+
+    async def _clear_away(self, instance: Any, before: asyncio.Task[None] | None) -> None:
+        """Delete what is left of an instance that has been given up."""
+        if before is not None:
+            await asyncio.wait([before])
+        try:
+            await self._kind.verbs["delete"](instance)
+        except DomainError as error:
+            log.warning("left behind", instance=instance_name(instance), error=error.message)
+        self._reports.drop(self._kind.info, instance.key)
+        wanted = self._wanted.get(ident(instance.key))  # it may have been asked for anew
+        if wanted is not None and (work := WORKS.get(wanted.state)) is not None:
+            await self._carry_out(wanted, work)
+
+    def _said(self, instance: Any) -> State | None:
+        report = self._reports.get(self._kind.info, instance.key)
+        return None if report is None else report.state
+
+    def _say(
+        self, instance: Any, state: State, *, error: str = "", containers: Sequence[str] = ()
+    ) -> None:
+        """Errors add up until something goes well."""
+        before = self._reports.get(self._kind.info, instance.key)
+        report: Any = self._kind.info(key=instance.key, state=state)
+        if error:
+            report.errors.extend([*(before.errors if before else ()), error])
+        if containers:
+            report.runtime_info.CopyFrom(AppInstRuntime(container_ids=containers))
+        self._reports.put(report)
+
+
+def clusters(platform: Platform) -> Kind:
+    async def create(cluster: ClusterInst) -> Sequence[str]:
+        await platform.create_cluster(cluster)
+        return ()
+
+    async def update(cluster: ClusterInst) -> Sequence[str]:
+        await platform.update_cluster(cluster)
+        return ()
+
+    async def delete(cluster: ClusterInst) -> Sequence[str]:
+        await platform.delete_cluster(cluster)
+        return ()
+
+    verbs: dict[str, Verb] = {"create": create, "update": update, "delete": delete}
+    return Kind("cluster", ClusterInstInfo, verbs)
+
+
+def apps(platform: Platform, replica: Replica) -> Kind:
+    async def create(instance: AppInst) -> Sequence[str]:
+        order = ordered(replica, instance)
+        if not order.flavor.key.name:
+            raise Failed(f"Flavor {instance.flavor.name} not found")
+        try:
+            return await platform.create_app(order)
+        except DomainError:
+            await platform.delete_app(order)
+            raise
+
+    async def delete(instance: AppInst) -> Sequence[str]:
+        await platform.delete_app(ordered(replica, instance))
+        return ()
+
+    return Kind("app", AppInstInfo, {"create": create, "delete": delete})
+
+
+def ordered(replica: Replica, instance: AppInst) -> AppOrder:
+    """An instance with what the controller has told of what it needs. Failed if that is not
+    enough."""
+    app = replica.app(instance.key.app_key)
+    if app is None:
+        raise Failed(f"App {instance.key.app_key.name} not found")
+    cluster = replica.cluster(instance.key.cluster_inst_key)
+    if cluster is None and app.deployment != VM:
+        name = instance.key.cluster_inst_key.cluster_key.name
+        raise Failed(f"Cluster instance {name} not found")
+    flavor = replica.flavor(instance.flavor) or Flavor()
+    return AppOrder(instance=instance, app=app, flavor=flavor, cluster=cluster)
+
+
+def instance_name(instance: Any) -> str:
+    """What an instance is called in logs and in plans of what shall go wrong."""
+    key = instance.key
+    if isinstance(instance, AppInst):
+        return f"{key.app_key.name} in {key.cluster_inst_key.cluster_key.name}"
+    return str(key.cluster_key.name)

@@ -1,0 +1,67 @@
+"""What a platform promises: to turn cluster instances and app instances into something that runs.
+
+Whatever is asked for may be asked for again, after a restart for example. Failed says why something
+cannot be done; its text is what the one who asked gets to read."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from protos.gen.edge.app_inst_pb2 import AppInst
+from protos.gen.edge.app_pb2 import App
+from protos.gen.edge.cloudlet_pb2 import FlavorInfo
+from protos.gen.edge.clusterinst_pb2 import ClusterInst
+from protos.gen.edge.flavor_pb2 import Flavor
+
+
+class Resources(NamedTuple):
+    """What a cloudlet has."""
+
+    ram_mb: int
+    vcores: int
+    volume_gb: int
+    flavors: Sequence[FlavorInfo]
+    """The machines it can make."""
+
+
+class AppOrder(NamedTuple):
+    """An instance of an app, and what has to be known to run it."""
+
+    instance: AppInst
+    app: App
+    flavor: Flavor
+    """How large; empty where it does not matter."""
+    cluster: ClusterInst | None
+    """Where. A virtual machine needs none."""
+
+
+class Output(NamedTuple):
+    """What came of a command."""
+
+    exit_code: int
+    stdout: str
+
+
+class Platform(Protocol):
+    async def resources(self) -> Resources:
+        """What there is. Failed if it cannot be found out."""
+
+    async def create_cluster(self, cluster: ClusterInst) -> None:
+        """Make a cluster. One that is there already is success, half of one is completed."""
+
+    async def update_cluster(self, cluster: ClusterInst) -> None:
+        """Give a cluster as many nodes as it says."""
+
+    async def delete_cluster(self, cluster: ClusterInst) -> None:
+        """Take a cluster away. There being none is success."""
+
+    async def create_app(self, order: AppOrder) -> Sequence[str]:
+        """Run an app, and tell the names of its containers. What runs already stays."""
+
+    async def delete_app(self, order: AppOrder) -> None:
+        """Stop an app and take it away. There being none is success."""
+
+    async def run(self, order: AppOrder, container: str, command: str) -> Output:
+        """Run a command in a container of an app; in the first, if none is named."""
+
+    async def close(self) -> None:
+        """Let go of connections. What runs goes on."""

@@ -1,0 +1,67 @@
+"""The platform `sim`: clusters and apps that are nothing but remembered."""
+
+import asyncio
+from collections.abc import Sequence
+
+from agent.crm.platform import AppOrder, Output, Resources
+from agent.crm.replica import ident
+from domain.errors import Failed
+from protos.gen.edge.cloudlet_pb2 import FlavorInfo
+from protos.gen.edge.clusterinst_pb2 import ClusterInst
+
+RESOURCES = Resources(
+    ram_mb=500,
+    vcores=50,
+    volume_gb=5000,
+    flavors=(FlavorInfo(name="flavor1", vcpus=10, ram=101024, disk=500),),
+)
+"""What the first fake platform said that it has."""
+
+
+class Simulated:
+    def __init__(self, seconds: float = 0.0) -> None:
+        """Every piece of work takes so long."""
+        self._seconds = seconds
+        self.clusters: dict[bytes, ClusterInst] = {}
+        self.apps: dict[bytes, Sequence[str]] = {}
+
+    async def resources(self) -> Resources:
+        return RESOURCES
+
+    async def create_cluster(self, cluster: ClusterInst) -> None:
+        await asyncio.sleep(self._seconds)
+        self.clusters[ident(cluster.key)] = cluster
+
+    async def update_cluster(self, cluster: ClusterInst) -> None:
+        await self.create_cluster(cluster)
+
+    async def delete_cluster(self, cluster: ClusterInst) -> None:
+        await asyncio.sleep(self._seconds)
+        self.clusters.pop(ident(cluster.key), None)
+
+    async def create_app(self, order: AppOrder) -> Sequence[str]:
+        await asyncio.sleep(self._seconds)
+        name = order.app.key.name
+        return self.apps.setdefault(ident(order.instance.key), (f"{name}-0",))
+
+    async def delete_app(self, order: AppOrder) -> None:
+        await asyncio.sleep(self._seconds)
+        self.apps.pop(ident(order.instance.key), None)
+
+    async def run(self, order: AppOrder, container: str, command: str) -> Output:
+        """Says what it was asked to run, and where; `false` and `exit N` fail as they would."""
+        containers = self.apps.get(ident(order.instance.key), ())
+        if not containers or (container and container not in containers):
+            raise Failed(f"there is no container {container or 'of this app'}")
+        await asyncio.sleep(self._seconds)
+        match command.split():
+            case ["false"]:
+                return Output(1, "")
+            case ["exit", code] if code.isdecimal():
+                return Output(int(code) % 256, "")
+            case ["echo", *words]:
+                return Output(0, " ".join(words) + "\n")
+        return Output(0, f"{container or containers[0]}$ {command}\n")
+
+    async def close(self) -> None:
+        pass

@@ -1,0 +1,232 @@
+"""What a resource manager does upon the controller's word, and what it says of it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from google.protobuf.any_pb2 import Any as Packed
+from google.protobuf.message import Message
+
+from agent.crm.care import ERRORS, STRAY, WORKS
+from agent.crm.crm import Crm, cloudlet_key
+from agent.crm.simulated import Simulated
+from domain.errors import Failed, Invalid
+from protos.gen.edge.app_inst_pb2 import AppInst, AppInstInfo, AppInstKey
+from protos.gen.edge.app_pb2 import App, AppKey
+from protos.gen.edge.cloudlet_pb2 import CloudletKey
+from protos.gen.edge.cluster_pb2 import ClusterKey
+from protos.gen.edge.clusterinst_pb2 import ClusterInst, ClusterInstInfo, ClusterInstKey
+from protos.gen.edge.common_pb2 import TrackedState
+from protos.gen.edge.exec_pb2 import ExecRequest
+from protos.gen.edge.flavor_pb2 import Flavor, FlavorKey
+from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, UPDATE, Notice
+
+SECONDS = 20
+PLACE = cloudlet_key("tele/west")
+CLUSTER = ClusterInstKey(cluster_key=ClusterKey(name="c"), cloudlet_key=PLACE, developer="acme")
+APP = AppKey(name="shop", version="1")
+INSTANCE = AppInstKey(app_key=APP, cluster_inst_key=CLUSTER)
+STATES = dict(TrackedState.items())
+
+
+class Held:
+    """Mishaps as a test decides them: work is held until it is let go, or fails."""
+
+    def __init__(self) -> None:
+        self.met: list[str] = []
+        self.fails: set[str] = set()
+        self.silent = False
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+
+    async def meet(self, call: str) -> bool:
+        if call.startswith("hear "):
+            return not self.silent
+        self.met.append(call)
+        await self.go_on.wait()
+        if call.split()[0] in self.fails:
+            raise Failed("no")
+        return True
+
+
+class Bench:
+    """A resource manager without a connection, and everything it would have said."""
+
+    def __init__(self) -> None:
+        self.platform, self.mishaps = Simulated(), Held()
+        self.crm = Crm(PLACE, self.platform, ["nowhere:1"], self.mishaps)
+        self.said: list[tuple[str, str]] = []
+
+    def hear(self, message: Message | None, action: Any = UPDATE) -> None:
+        packed = Packed()
+        if message is not None:
+            packed.Pack(message)
+        self.crm._hear(Notice(action=action, any=packed))
+
+    async def says(self, wanted: str) -> None:
+        """Wait until it says a state, or `gone`. Earlier ones may have been passed over."""
+        said = ""
+        async with asyncio.timeout(SECONDS):
+            while said != wanted:
+                for notice in await self.crm.reports.next():
+                    info: Any = AppInstInfo()
+                    if notice.any.Is(ClusterInstInfo.DESCRIPTOR):
+                        info = ClusterInstInfo()
+                    notice.any.Unpack(info)
+                    said = "gone" if notice.action == DELETE else TrackedState.Name(info.state)
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    bench = Bench()
+    yield bench
+    await bench.crm._leave_off()
+
+
+def cluster(state: str, **more: Any) -> ClusterInst:
+    return ClusterInst(key=CLUSTER, state=STATES[state], **more)
+
+
+def instance(state: str) -> AppInst:
+    return AppInst(key=INSTANCE, state=STATES[state], flavor=FlavorKey(name="small"))
+
+
+async def test_a_cluster_comes_changes_and_goes(bench: Bench) -> None:
+    bench.mishaps.go_on.clear()
+    for asked, under_way, done in (
+        ("CREATE_REQUESTED", "CREATING", "READY"),
+        ("UPDATE_REQUESTED", "UPDATING", "READY"),
+        ("DELETE_REQUESTED", "DELETING", "gone"),
+    ):
+        bench.mishaps.go_on.clear()
+        bench.hear(cluster(asked))
+        await bench.says(under_way)
+        bench.hear(cluster(under_way))  # what comes back of its own words
+        bench.mishaps.go_on.set()
+        await bench.says(done)
+        bench.hear(cluster("READY"))
+    assert not bench.platform.clusters
+    assert bench.mishaps.met == [f"{verb} cluster c" for verb in ("create", "update", "delete")]
+
+
+async def test_an_app_needs_what_it_names(bench: Bench) -> None:
+    for message, lacking in (
+        (App(key=APP, deployment="kubernetes"), "App shop not found"),
+        (cluster("READY"), "Cluster instance c not found"),
+        (Flavor(key=FlavorKey(name="small")), "Flavor small not found"),
+    ):
+        bench.hear(instance("CREATE_REQUESTED"))
+        await bench.says("CREATE_ERROR")
+        info = bench.crm.reports.get(AppInstInfo, INSTANCE)
+        assert info.errors[-1] == f"Create failed: {lacking}"
+        bench.hear(message)
+    assert len(info.errors) == 1  # each attempt begins without
+    bench.hear(instance("CREATE_REQUESTED"))
+    await bench.says("READY")
+    info = bench.crm.reports.get(AppInstInfo, INSTANCE)
+    assert (list(info.errors), list(info.runtime_info.container_ids)) == ([], ["shop-0"])
+
+
+@pytest.mark.parametrize("verb", ["create", "update", "delete"])
+async def test_what_fails_is_said_with_its_reason(bench: Bench, verb: str) -> None:
+    bench.mishaps.fails.add(verb)
+    bench.hear(cluster(f"{verb.upper()}_REQUESTED"))
+    await bench.says(f"{verb.upper()}_ERROR")
+    info = bench.crm.reports.get(ClusterInstInfo, CLUSTER)
+    assert list(info.errors) == [f"{verb.capitalize()} failed: no"]
+
+
+@pytest.mark.parametrize("state", sorted(set(STATES.values()) - set(WORKS) - set(STRAY)))
+async def test_all_else_is_not_answered(bench: Bench, state: Any) -> None:
+    bench.hear(ClusterInst(key=CLUSTER, state=state))
+    await asyncio.sleep(0)
+    assert not bench.crm.reports.all()
+
+
+@pytest.mark.parametrize("state", sorted(STRAY))
+async def test_work_that_it_knows_nothing_of_has_failed(bench: Bench, state: Any) -> None:
+    bench.hear(ClusterInst(key=CLUSTER, state=state))
+    [notice] = bench.crm.reports.all()
+    info = ClusterInstInfo()
+    notice.any.Unpack(info)
+    assert info.state == STRAY[state]
+    assert TrackedState.Name(state) in info.errors[0]
+    assert STRAY[state] in ERRORS
+
+
+async def test_a_delete_that_nobody_asked_for_again_is_done(bench: Bench) -> None:
+    bench.hear(cluster("DELETING"))
+    await bench.says("gone")
+
+
+async def test_what_is_asked_for_meanwhile_is_done_afterwards(bench: Bench) -> None:
+    bench.mishaps.go_on.clear()
+    bench.hear(cluster("CREATE_REQUESTED"))
+    await bench.says("CREATING")
+    bench.hear(cluster("CREATE_REQUESTED"))  # after a reconnection
+    bench.hear(cluster("DELETE_REQUESTED"))
+    bench.mishaps.go_on.set()
+    await bench.says("gone")
+    assert bench.mishaps.met == ["create cluster c", "delete cluster c"]
+
+
+async def test_what_is_given_up_is_cleared_away(bench: Bench) -> None:
+    bench.mishaps.go_on.clear()
+    bench.hear(cluster("CREATE_REQUESTED"))
+    await bench.says("CREATING")
+    bench.hear(ClusterInst(key=CLUSTER), DELETE)
+    await bench.says("gone")
+    assert not bench.platform.clusters
+    bench.mishaps.go_on.set()
+    bench.hear(cluster("CREATE_REQUESTED"))
+    await bench.says("READY")
+    bench.hear(ClusterInst(key=CLUSTER), DELETE)
+    await bench.says("gone")
+    assert not bench.platform.clusters
+
+
+async def test_who_is_silent_says_nothing(bench: Bench) -> None:
+    bench.mishaps.silent = True
+    bench.hear(cluster("CREATE_REQUESTED"))
+    async with asyncio.timeout(SECONDS):
+        while True:
+            await asyncio.sleep(0)
+            if not bench.crm._cares[ClusterInst]._working:
+                break
+    assert not bench.crm.reports.all()
+
+
+async def test_what_is_not_told_again_is_gone(bench: Bench) -> None:
+    bench.hear(cluster("READY"))
+    bench.hear(App(key=APP))
+    bench.crm.replica.begin()
+    bench.hear(App(key=APP))
+    bench.hear(None, SENDALL_END)
+    assert bench.crm.replica.cluster(CLUSTER) is None
+    assert bench.crm.replica.app(APP) is not None
+
+
+async def test_a_command_is_answered(bench: Bench) -> None:
+    for message in (App(key=APP), cluster("READY"), Flavor(key=FlavorKey(name="small"))):
+        bench.hear(message)
+    request = ExecRequest(app_inst_key=INSTANCE, command="echo hi", offer="o")
+    for wanted in ("AppInst shop not found", "there is no container of this app", ""):
+        bench.hear(request)
+        async with asyncio.timeout(SECONDS):
+            [notice] = await bench.crm.reports.next()
+        answer = ExecRequest()
+        notice.any.Unpack(answer)
+        assert (answer.offer, answer.err) == ("o", wanted)
+        if "AppInst" in wanted:
+            bench.hear(instance("READY"))
+        else:
+            bench.platform.apps[INSTANCE.SerializeToString(deterministic=True)] = ("shop-0",)
+    assert answer.answer == '{"exit_code": 0, "stdout": "hi\\n"}'
+
+
+def test_a_cloudlet_has_an_operator() -> None:
+    assert CloudletKey(operator_key=PLACE.operator_key, name="west") == PLACE
+    for text in ("west", "/west", "tele/"):
+        with pytest.raises(Invalid):
+            cloudlet_key(text)

@@ -1,0 +1,181 @@
+"""A resource manager and its controller, over a real socket: how the stream begins, breaks and goes
+on, and what is planned to go wrong."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc.aio
+import pytest
+from google.protobuf.any_pb2 import Any as Packed
+from google.protobuf.message import Message
+
+from agent.crm.crm import cloudlet_key
+from protos.gen.edge.cloudlet_pb2 import CLOUDLET_STATE_READY, Cloudlet, CloudletInfo
+from protos.gen.edge.cluster_pb2 import ClusterKey
+from protos.gen.edge.clusterinst_pb2 import ClusterInst, ClusterInstInfo, ClusterInstKey
+from protos.gen.edge.common_pb2 import CREATE_REQUESTED, CREATING, READY, TrackedState
+from protos.gen.edge.flavor_pb2 import Flavor, FlavorKey
+from protos.gen.edge.node_pb2 import NODE_CRM, Node
+from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, UPDATE, VERSION, Notice
+from protos.gen.edge.notice_pb2_grpc import NotifyApiServicer, add_NotifyApiServicer_to_server
+from sim.crm import practice
+from sim.faults import Faults
+from sim.troubles import fault
+
+SECONDS = 20
+PLACE = cloudlet_key("tele/west")
+CLUSTER = ClusterInstKey(cluster_key=ClusterKey(name="c"), cloudlet_key=PLACE, developer="acme")
+
+
+class Controller(NotifyApiServicer):
+    """The other end, as a test wants it: what it tells is said by the test."""
+
+    def __init__(self) -> None:
+        self.hellos: list[Notice] = []
+        self.infos: dict[str, Any] = {}
+        self.said: list[str] = []
+        self.everything = 0
+        self._heard = asyncio.Condition()
+        self._to_say: asyncio.Queue[Notice] = asyncio.Queue()
+
+    async def StreamNotice(  # noqa: N802 (the contract says so)
+        self, request_iterator: AsyncIterator[Notice], _context: Any
+    ) -> AsyncIterator[Notice]:
+        self.hellos.append(await anext(request_iterator))
+        yield Notice(action=VERSION, version=1)
+        self._to_say = asyncio.Queue()
+        reading = asyncio.create_task(self._read(request_iterator))
+        try:
+            while True:
+                yield await self._to_say.get()
+        finally:
+            reading.cancel()
+
+    def tell(self, message: Message | None, action: Any = UPDATE) -> None:
+        packed = Packed()
+        if message is not None:
+            packed.Pack(message)
+        self._to_say.put_nowait(Notice(action=action, any=packed))
+
+    async def until(self, true: Callable[[], object]) -> None:
+        async with asyncio.timeout(SECONDS), self._heard:
+            await self._heard.wait_for(true)
+
+    async def _read(self, notices: AsyncIterator[Notice]) -> None:
+        async for notice in notices:
+            async with self._heard:
+                self._hear(notice)
+                self._heard.notify_all()
+
+    def _hear(self, notice: Notice) -> None:
+        if notice.action == SENDALL_END:
+            self.everything += 1
+            return
+        for kind in (CloudletInfo, Node, ClusterInstInfo):
+            if notice.any.Is(kind.DESCRIPTOR):
+                said: Any = kind()
+                notice.any.Unpack(said)
+                name = kind.DESCRIPTOR.name
+                self.infos[name] = None if notice.action == DELETE else said
+                if kind is ClusterInstInfo:
+                    self.said.append(TrackedState.Name(said.state))
+
+
+@pytest.fixture
+async def controller() -> AsyncIterator[tuple[Controller, str]]:
+    controller, server = Controller(), grpc.aio.server()
+    add_NotifyApiServicer_to_server(controller, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield controller, f"127.0.0.1:{port}"
+    await server.stop(None)
+
+
+@asynccontextmanager
+async def managing(address: str, *troubles: str) -> AsyncIterator[Any]:
+    faults = Faults()
+    for trouble in troubles:
+        faults.add(fault(trouble))
+    crm = practice(PLACE, ["127.0.0.1:1", address], faults)
+    running = asyncio.create_task(crm.run())
+    yield crm
+    running.cancel()
+    await asyncio.wait([running])
+    assert running.cancelled()
+
+
+def wanted() -> ClusterInst:
+    return ClusterInst(key=CLUSTER, state=CREATE_REQUESTED)
+
+
+async def test_says_what_it_is_and_what_it_wants(controller: tuple[Controller, str]) -> None:
+    other, address = controller
+    async with managing(address):
+        await other.until(lambda: other.everything)
+        await other.until(lambda: "CloudletInfo" in other.infos)
+        [hello] = other.hellos
+        assert (hello.action, hello.version, hello.filter_cloudlet_key) == (VERSION, 1, True)
+        names = ("Flavor", "App", "AppInst", "Cloudlet", "ClusterInst", "ExecRequest")
+        assert list(hello.want_objs) == [f"edgeproto.{name}" for name in names]
+        info, node = other.infos["CloudletInfo"], other.infos["Node"]
+        assert (info.key, info.state, info.os_max_ram) == (PLACE, CLOUDLET_STATE_READY, 500)
+        assert (node.key.node_type, node.key.cloudlet_key) == (NODE_CRM, PLACE)
+
+
+async def test_comes_back_and_says_everything_again(controller: tuple[Controller, str]) -> None:
+    other, address = controller
+    async with managing(address) as crm:
+        await other.until(lambda: other.infos.get("CloudletInfo"))
+        other.tell(wanted())
+        other.tell(Flavor(key=FlavorKey(name="old")))
+        await other.until(lambda: other.said[-1:] == ["READY"])
+        other.said.clear()
+        crm.stream.lose()
+        await other.until(lambda: len(other.hellos) == 2 and other.said)
+        assert other.said == ["READY"]
+        assert crm.replica.flavor(FlavorKey(name="old"))  # it keeps what it has meanwhile
+        other.tell(Flavor(key=FlavorKey(name="new")))
+        other.tell(None, SENDALL_END)
+        other.tell(Cloudlet(key=PLACE))
+        async with asyncio.timeout(SECONDS):
+            while True:
+                await asyncio.sleep(0.01)
+                if crm.replica.flavor(FlavorKey(name="old")) is None:
+                    break
+        assert crm.replica.flavor(FlavorKey(name="new"))
+
+
+@pytest.mark.parametrize(
+    ("trouble", "ends"),
+    [
+        ("crm-create-fails", "CREATE_ERROR"),
+        ("crm-slow,seconds=0.01", "READY"),
+        ("crm-drops", "READY"),
+    ],
+)
+async def test_goes_wrong_as_planned(
+    controller: tuple[Controller, str], trouble: str, ends: str
+) -> None:
+    other, address = controller
+    async with managing(address, trouble):
+        await other.until(lambda: other.infos.get("CloudletInfo"))
+        other.tell(wanted())
+        await other.until(lambda: other.said[-1:] == [ends])
+        assert len(other.hellos) == (2 if trouble == "crm-drops" else 1)
+
+
+async def test_who_is_started_anew_says_that_it_has_failed(
+    controller: tuple[Controller, str],
+) -> None:
+    other, address = controller
+    async with managing(address, "crm-restarts"):
+        await other.until(lambda: other.infos.get("CloudletInfo"))
+        other.tell(wanted())
+        await other.until(lambda: len(other.hellos) == 2 and other.everything == 2)
+        other.tell(ClusterInst(key=CLUSTER, state=CREATING))
+        await other.until(lambda: other.said[-1:] == ["CREATE_ERROR"])
+        other.tell(wanted())
+        await other.until(lambda: other.said[-1:] == ["READY"])
+        assert other.infos["ClusterInstInfo"].state == READY
