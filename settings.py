@@ -5,7 +5,6 @@ names), then the environment (WINDLASS_GRPC_ADDRESS, WINDLASS_SITE__PORT), then 
 
 import asyncio
 import os
-import tomllib
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +19,6 @@ from pydantic_settings import (
 
 from domain.errors import Invalid
 from domain.quarantine import FailedMachine
-from domain.releases import CATALOGUE, Catalogue
 
 PREFIX = "WINDLASS_"
 
@@ -158,6 +156,23 @@ class Pods(Part):
         description="how long pods that are gone are remembered, with their logs and all events",
     )
     log_mb: int = Field(16, ge=1, description="how much is kept of what one app writes, in MB")
+
+
+class Agent(Part):
+    node: str = Field("", description="the node's id; empty: this machine's name")
+    runtime: Literal["process", "simulated"] = Field("process", description="what carries pods")
+    control: str = Field("127.0.0.1:9020", description="where the control plane serves gRPC")
+    listen: str = Field("127.0.0.1:50053", description="where the agent serves gRPC")
+    address: str = Field("", description="where it is reached; empty: where it listens")
+    certificate_file: Path | None = Field(None, description="PEM; none: its id is its token")
+    pool: str = Field("", description="the pool that the node belongs to")
+    labels: dict[str, str] = Field({}, description="what instances can ask of a node")
+    cpu: int = Field(0, description="thousandths of a core that it offers; 0: all")
+    memory_mb: int = Field(0, description="memory that it offers; 0: all")
+    disk_gb: int = Field(0, description="disk that it offers; 0: all")
+    grace_seconds: float = Field(10.0, le=25, description="between SIGTERM and SIGKILL")
+    linger_seconds: float = Field(60.0, description="how long what ended by itself is kept whole")
+    image_hours: float = Field(24.0, description="how long images are kept that nobody asks for")
 
 
 class MissingKeyError(Exception):
@@ -318,6 +333,7 @@ class Settings(BaseSettings):
     kaas: Kaas = Kaas()
     edge: Edge = Edge()
     pods: Pods = Pods()
+    agent: Agent = Agent()
     maas: Maas = Maas()
     ceph: Ceph = Ceph()
     site: SimulatedSite = SimulatedSite()
@@ -364,29 +380,3 @@ def read() -> Settings:
         "\n  ".join(["the settings are not valid", *wrong]),
         do="correct them in windlass.toml or WINDLASS_…",
     )
-
-
-def catalogue(settings: Settings) -> Catalogue:
-    """The releases on offer: those in the file, or those built in. Invalid says where in the file
-    something is wrong."""
-    path = settings.catalogue
-    if path is None:
-        return CATALOGUE
-    try:
-        return Catalogue.model_validate(tomllib.loads(path.read_text()), extra="forbid")
-    except OSError as error:
-        wrong = [error.strerror or str(error)]
-    except ValidationError as error:
-        wrong = [_placed(each["loc"], each["msg"]) for each in error.errors(include_url=False)]
-    except ValueError as error:  # it tells the line
-        wrong = [str(error)]
-    raise Invalid(
-        "\n  ".join([f"the catalogue {path} is not valid", *wrong]),
-        do="correct it, or name another as WINDLASS_CATALOGUE",
-    )
-
-
-def _placed(where: tuple[int | str, ...], what: str) -> str:
-    """What is wrong, after where it is. Entries are counted from one, as people do."""
-    words = [f"entry {each + 1}" if isinstance(each, int) else each for each in where]
-    return ": ".join([*words, what.removeprefix("Value error, ")])

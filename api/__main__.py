@@ -43,13 +43,14 @@ from domain.errors import DomainError, Unavailable
 from domain.quarantine import Terms
 from domain.repairs import Prudence
 from logs import start_log
+from offer import catalogue
 from protos.gen.agent import node_pb2
 from protos.gen.kaas import api_pb2 as kaas_pb2
 from protos.gen.koor.api.services.stats import stats_pb2
 from protos.gen.ops import clusters_pb2, health_pb2
 from protos.gen.ops import operations_pb2 as ops_pb2
 from protos.gen.rkt import api_pb2 as rkt_pb2
-from settings import Settings, catalogue, read
+from settings import Settings, read
 from store import operations as store
 from store import schema
 from store.changes import Changes

@@ -14,8 +14,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-from domain.operation import Kind
-from store.operations import Backlog
+from domain.operation import Backlog, Kind
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 

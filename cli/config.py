@@ -64,7 +64,7 @@ async def catalogue(call: Call) -> None:
 
 def releases() -> list[Document]:
     """Every entry of the catalogue. What a new cluster gets that asks for nothing is marked."""
-    from settings import catalogue
+    from offer import catalogue
 
     found = read(lambda: catalogue(loaded()))
     chosen = found.choose("")

@@ -253,3 +253,12 @@ class Cancelled(Frozen):
     @staticmethod
     def by(whom: str) -> Failure:
         return Failure(kind="Cancelled", message=f"cancelled by {whom}", reason="CANCELLED")
+
+
+class Backlog(Frozen):
+    """How much stands still."""
+
+    oldest_requested_seconds: float
+    """How long what was accepted first and has not started has been waiting."""
+    waiting: dict[str, int]
+    """Operations that wait for something over several attempts, by kind."""

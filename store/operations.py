@@ -12,11 +12,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.cluster import ClusterPlan, Phase
 from domain.errors import Conflict, Failure, Invalid, NotFound
-from domain.frozen import Frozen
 from domain.machine import LeftBehind, SlotState
 from domain.operation import (
     ACTIVE,
     Ask,
+    Backlog,
     Brief,
     Kind,
     Operation,
@@ -132,15 +132,6 @@ def _unknown(operation: str) -> NotFound:
         subject=operation,
         do="windlass op list shows the operations there are",
     )
-
-
-class Backlog(Frozen):
-    """How much stands still."""
-
-    oldest_requested_seconds: float
-    """How long what was accepted first and has not started has been waiting."""
-    waiting: dict[str, int]
-    """Operations that wait for something over several attempts, by kind."""
 
 
 class Operations(Store):

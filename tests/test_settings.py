@@ -7,7 +7,8 @@ import pytest
 from cli.origins import origins
 from domain.errors import Invalid
 from domain.releases import CATALOGUE
-from settings import BELOW_STATE, Settings, catalogue
+from offer import catalogue
+from settings import BELOW_STATE, Settings
 from tests.architecture.tree import ROOT
 
 

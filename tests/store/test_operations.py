@@ -6,9 +6,8 @@ import pytest
 from domain.cluster import Phase
 from domain.errors import AlreadyExists, Conflict, Failure, Invalid, NotFound
 from domain.machine import Sighting
-from domain.operation import Kind, Operation, OperationId, Reached, Stage
+from domain.operation import Backlog, Kind, Operation, OperationId, Reached, Stage
 from store import steps
-from store.operations import Backlog
 from store.rows import AnswerRow, OperationRow, StepRow, now
 from tests.store.desk import Desk, ask, whole
 

@@ -1,0 +1,95 @@
+"""The node agent: `python -m agent`. SIGTERM drains it: what runs is stopped, and the node leaves.
+SIGINT has it go away and leave everything running, to be found again by the next one."""
+
+import asyncio
+import json
+import platform
+import signal
+import sys
+from pathlib import Path
+
+import grpc.aio
+import uvloop
+
+from agent.choosing import chosen
+from agent.instances import Terms
+from agent.runtime import Amounts
+from agent.whole import Agent, Plan
+from api import build
+from domain.errors import DomainError, Invalid
+from logs import start_log
+from settings import Settings, read
+
+KEEPALIVE = [("grpc.keepalive_time_ms", 10_000), ("grpc.keepalive_timeout_ms", 5_000)]
+
+
+async def serve(settings: Settings) -> None:
+    """Be a node until told otherwise. One line of JSON says when, and where."""
+    node = settings.agent.node or platform.node()
+    folder = settings.state.absolute() / "agents" / node
+    runtime, why = await chosen(settings.agent.runtime, folder)
+    channel = grpc.aio.insecure_channel(settings.agent.control, options=KEEPALIVE)
+    plan = planned(settings, node, (await build.found()).version)
+    agent = Agent(plan, runtime, channel, why=why)
+    told: asyncio.Queue[bool] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, told.put_nowait, True)
+    loop.add_signal_handler(signal.SIGINT, told.put_nowait, False)
+    listens = await agent.start()
+    print(json.dumps({"node": node, "agent": listens, "why": why}), flush=True)
+    drains = await told.get()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.remove_signal_handler(number)  # whoever says it twice does not want to wait
+    if drains:
+        await agent.drain()
+    await agent.stop()
+    await channel.close()
+
+
+def planned(settings: Settings, node: str, version: str) -> Plan:
+    """The agent as the settings want it."""
+    agent = settings.agent
+    return Plan(
+        node=node,
+        folder=settings.state.absolute() / "agents" / node,
+        listen=agent.listen,
+        address=agent.address,
+        certificate=certificate(agent.certificate_file) if agent.certificate_file else "",
+        pool=agent.pool,
+        labels=tuple(agent.labels.items()),
+        has=Amounts(cpu=agent.cpu, memory=agent.memory_mb, disk=agent.disk_gb),
+        grace_seconds=agent.grace_seconds,
+        log_bytes=settings.pods.log_mb * 10**6,
+        terms=Terms(
+            linger=agent.linger_seconds,
+            records=settings.pods.kept.total_seconds(),
+            images=agent.image_hours * 3600,
+        ),
+        version=version,
+    )
+
+
+def certificate(path: Path) -> str:
+    """The PEM that says who the node is."""
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise Invalid(
+            f"{path} cannot be read: {error.strerror}",
+            do="set WINDLASS_AGENT__CERTIFICATE_FILE to a PEM certificate",
+        ) from error
+
+
+def main() -> int:
+    try:
+        settings = read()
+        start_log(settings)
+        uvloop.run(serve(settings))
+    except DomainError as error:
+        print(f"error: {error.message}\n  do: {error.do}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""What pods write, copied as it is written, so that it is still there when they are not.
+
+A copy is the log byte by byte, in files named after the offset they begin at. Of each app the
+newest are kept."""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from agent.ledger import Ledger
+from agent.runtime import APP
+from domain.logline import Chunk
+
+TICK_SECONDS = 0.1
+PIECE = 64 * 1024
+"""The most that is copied, or told, at once."""
+
+
+class Archive:
+    def __init__(
+        self, folder: Path, ledger: Ledger, ring: Callable[[], None], *, most_bytes: int
+    ) -> None:
+        self._folder, self._ledger, self._ring = folder, ledger, ring
+        self._file_bytes = max(most_bytes // 2, PIECE)
+        self._watched: dict[str, Path] = {}
+
+    def watch(self, pod: str, log: Path | None) -> None:
+        if log is not None:
+            self._watched[pod] = log
+
+    def finish(self, pod: str) -> None:
+        """Copy what is left. Nothing more will be written."""
+        if pod in self._watched:
+            while self._copy(pod, rest=True):
+                pass
+            del self._watched[pod]
+
+    async def run(self) -> None:
+        """Copy what is written, for as long as this runs."""
+        while True:
+            for pod in list(self._watched):
+                self._copy(pod)
+            await asyncio.sleep(TICK_SECONDS)
+
+    def chunks(self, pod: str, app: str, after: int) -> Sequence[Chunk]:
+        """A piece past an offset. What was dropped is passed over."""
+        for offset, path in self._files(pod, app):
+            size = path.stat().st_size
+            if offset + size > after:
+                begin = max(after, offset)
+                raw = self._read(path, begin - offset)
+                return [Chunk(offset=begin, lines=raw)] if raw else []
+        return []
+
+    def piece(self, pod: str, app: str, offset: int, length: int) -> bytes:
+        """What was told to be there, or nothing if it was dropped since."""
+        found = self.chunks(pod, app, offset)
+        return found[0].lines[:length] if found and found[0].offset == offset else b""
+
+    def forget(self, pod: str) -> None:
+        for _, path in self._files(pod, APP):
+            path.unlink()
+        home = self._folder / pod
+        if home.is_dir():
+            home.rmdir()
+
+    def _files(self, pod: str, app: str) -> list[tuple[int, Path]]:
+        found = (self._folder / pod).glob(f"{app}.*.log")
+        return sorted((int(path.name.split(".")[-2], 16), path) for path in found)
+
+    def _read(self, path: Path, at: int) -> bytes:
+        """Whole lines, if one of them fits."""
+        with path.open("rb") as file:
+            file.seek(at)
+            raw = file.read(PIECE)
+        return raw[: raw.rfind(b"\n") + 1] or raw
+
+    def _copy(self, pod: str, *, rest: bool = False) -> bool:
+        """Whether there was anything new."""
+        log = self._watched[pod]
+        try:
+            size = log.stat().st_size
+        except OSError:
+            return False
+        files = self._files(pod, APP)
+        end = files[-1][0] + files[-1][1].stat().st_size if files else 0
+        before = int(self._ledger.remembered(f"log/{pod}") or 0)
+        if size < end - before:  # the runtime began it anew
+            before = end
+            self._ledger.remember(f"log/{pod}", str(before))
+        if size == end - before:
+            return False
+        with log.open("rb") as file:
+            file.seek(end - before)
+            raw = file.read(PIECE)
+        whole = raw if rest and not raw.count(b"\n") else raw[: raw.rfind(b"\n") + 1]
+        if whole and not whole.endswith(b"\n"):
+            whole += b"\n"
+        if whole:
+            self._write(pod, end, whole, files)
+        return bool(whole)
+
+    def _write(self, pod: str, end: int, whole: bytes, files: list[tuple[int, Path]]) -> None:
+        home = self._folder / pod
+        if not files or end - files[-1][0] >= self._file_bytes:
+            home.mkdir(parents=True, exist_ok=True)
+            for _, old in files[:-1]:
+                old.unlink()
+            files = [(end, home / f"{APP}.{end:016x}.log")]
+        with files[-1][1].open("ab") as file:
+            file.write(whole)
+        told = {"pod": pod, "app": APP, "offset": end, "length": len(whole)}
+        self._ledger.tell_log(json.dumps(told))
+        self._ring()

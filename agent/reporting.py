@@ -1,0 +1,69 @@
+"""Telling the control plane of pods, images, events and logs: in order, until it has taken them."""
+
+import asyncio
+import json
+from contextlib import suppress
+
+import grpc
+import grpc.aio
+import structlog
+
+from agent.archive import Archive
+from agent.bell import Bell
+from agent.ledger import Ledger, Letter
+from protos.gen.agent import node_pb2 as pb
+from protos.gen.agent.node_pb2_grpc import WindowStub
+
+AT_ONCE = 200
+LOOK_SECONDS = 1.0
+CALL_SECONDS = 20.0
+MOST_PAUSE_SECONDS = 15.0
+
+said = structlog.get_logger()
+
+
+class Reporting:
+    def __init__(
+        self, node: str, ledger: Ledger, archive: Archive, bell: Bell, channel: grpc.aio.Channel
+    ) -> None:
+        self._node, self._ledger, self._archive, self._bell = node, ledger, archive, bell
+        self._window = WindowStub(channel)
+
+    async def run(self) -> None:
+        """Tell what is new, for as long as this runs."""
+        pause = LOOK_SECONDS
+        with self._bell.watching() as news:
+            while True:
+                news.clear()
+                try:
+                    told = await self.tell()
+                    pause = LOOK_SECONDS
+                except grpc.aio.AioRpcError as error:
+                    said.warning("not told", why=error.details(), code=error.code().name)
+                    told = 0
+                    await asyncio.sleep(pause)
+                    pause = min(pause * 2, MOST_PAUSE_SECONDS)
+                if not told:
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(news.wait(), timeout=LOOK_SECONDS)
+
+    async def tell(self) -> int:
+        """Tell what is to be told, so much as goes at once, and say how much that was."""
+        letters = self._ledger.letters(AT_ONCE)
+        if not letters:
+            return 0
+        report = pb.ReportRequest(
+            node=self._node, epoch=self._ledger.epoch, items=map(self._item, letters)
+        )
+        answer = await self._window.Report(report, timeout=CALL_SECONDS)
+        self._ledger.taken(answer.taken)
+        return len(letters)
+
+    def _item(self, letter: Letter) -> pb.Item:
+        if letter.kind == "log":
+            log = json.loads(letter.document)
+            lines = self._archive.piece(log["pod"], log["app"], log["offset"], log["length"])
+            chunk = pb.LogChunk(pod=log["pod"], app=log["app"], offset=log["offset"], lines=lines)
+            return pb.Item(number=letter.number, log=chunk)
+        told = {letter.kind: letter.document}
+        return pb.Item(number=letter.number, **told)  # type: ignore[arg-type]

@@ -1,0 +1,143 @@
+"""One suite for all runtimes: whatever carries pods keeps these promises."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import pytest
+
+from agent.process import Processes
+from agent.runtime import Amounts, Condition, Runtime, Spec
+from agent.simulated import Simulated
+from domain.errors import Conflict, DomainError
+from domain.logline import Joiner, Line
+
+PATIENCE_SECONDS = 20.0
+RUNTIMES = ("simulated", "process")
+
+
+@pytest.fixture(scope="module", params=RUNTIMES)
+async def runtime(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Runtime]:
+    folder = tmp_path_factory.mktemp(request.param)
+    made: dict[str, Runtime] = {
+        "simulated": Simulated(folder=folder),
+        "process": Processes(folder),
+    }
+    runtime = made[request.param]
+    await runtime.open("10.64.0.0/24")
+    yield runtime
+    for seen in await runtime.list():
+        await runtime.remove(seen.pod)
+    await runtime.close()
+
+
+def order(program: str, **more: object) -> Spec:
+    pod = str(uuid4())
+    return Spec.model_validate(
+        {"pod": pod, "instance": "i", "name": "x", "uri": f"builtin:{program}", **more}
+    )
+
+
+async def begun(runtime: Runtime, spec: Spec) -> str:
+    await runtime.fetch(spec.uri)
+    await runtime.create(spec)
+    await runtime.start(spec.pod)
+    return spec.pod
+
+
+async def condition(runtime: Runtime, pod: str) -> Condition:
+    return (await runtime.inspect(pod)).condition
+
+
+async def said(runtime: Runtime, pod: str, lines: int) -> list[Line]:
+    """What a pod has said once it has said so much."""
+    log = (await runtime.inspect(pod)).log
+    assert log is not None
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            found = list(Joiner().read(log.read_bytes())) if log.exists() else []
+            if len(found) >= lines:
+                return found
+            await asyncio.sleep(0.02)
+
+
+async def test_a_pod_runs_until_it_is_stopped_and_can_be_started_again(runtime: Runtime) -> None:
+    """K-06: it is in the list. Asking twice is asking once."""
+    spec = order("idle")
+    pod = await begun(runtime, spec)
+    await runtime.create(spec)
+    await runtime.start(pod)
+    seen = await runtime.inspect(pod)
+    assert (seen.condition, seen.pid > 1, bool(seen.cgroup)) == (Condition.RUNNING, True, True)
+    assert pod in {each.pod for each in await runtime.list()}
+    assert (await runtime.usage(pod)).cpu >= 0, "K-07: a finite number"
+
+    await runtime.stop(pod, 10)
+    await runtime.stop(pod, 10)
+    stopped = await runtime.inspect(pod)
+    assert (stopped.condition, stopped.cgroup, stopped.pid) == (Condition.EXITED, "", seen.pid)
+    assert stopped.exit_code in {137, 143}
+    await runtime.start(pod)
+    assert await condition(runtime, pod) is Condition.RUNNING
+
+    await runtime.remove(pod)
+    await runtime.remove(pod)
+    assert await condition(runtime, pod) is Condition.GONE
+    assert pod not in {each.pod for each in await runtime.list()}
+
+
+async def test_how_it_ended_is_known_and_what_it_said(runtime: Runtime) -> None:
+    pod = await begun(runtime, order("exit", environment=(("CODE", "3"),)))
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        seen = await runtime.wait(pod)
+    assert (seen.condition, seen.exit_code, seen.oom) == (Condition.EXITED, 3, False)
+    assert seen.finished_ns >= seen.started_ns > 0
+    (line,) = await said(runtime, pod, 1)
+    assert (line.stream, line.text) == ("stdout", "ending with 3")
+    assert seen.started_ns - 10**9 < line.time_ns < seen.finished_ns + 10**9
+    assert await runtime.wait(pod) == seen, "as often as anybody asks"
+    with pytest.raises(Conflict):
+        await runtime.exec(pod, ["echo"], 20)
+
+
+async def test_k27_the_environment_reaches_the_program_as_it_is(runtime: Runtime) -> None:
+    """A value may hold what a shell would take for its own."""
+    told = (("A", "b=c"), ("EVIL", "$(touch /tmp/x); `id`"))
+    pod = await begun(runtime, order("env", environment=told))
+    wanted = {"A=b=c", "EVIL=$(touch /tmp/x); `id`"}
+    heard: set[str] = set()
+    for lines in range(1, 10):
+        if not wanted <= heard:
+            heard = {line.text for line in await said(runtime, pod, lines)}
+    assert wanted <= heard
+
+
+async def test_who_takes_more_memory_than_it_may_is_ended(runtime: Runtime) -> None:
+    spec = order("eater", limits=Amounts(cpu=0, memory=24))
+    async with asyncio.timeout(PATIENCE_SECONDS * 2):
+        seen = await runtime.wait(await begun(runtime, spec))
+    assert (seen.exit_code, seen.oom) == (137, True)
+
+
+async def test_a_command_is_run_beside_it(runtime: Runtime) -> None:
+    pod = await begun(runtime, order("idle"))
+    output = await runtime.exec(pod, ["echo", "a  b", "$HOME"], 20)
+    assert (output.exit_code, output.stdout) == (0, b"a  b $HOME\n")
+    assert (await runtime.exec(pod, ["sh", "-c", "exit 5"], 20)).exit_code == 5
+    assert (await runtime.exec(pod, ["no-such-program"], 20)).exit_code == 127
+    await runtime.remove(pod)
+
+
+async def test_images_are_there_once_and_what_is_none_is_refused(runtime: Runtime) -> None:
+    first, second = await asyncio.gather(
+        runtime.fetch("builtin:idle"), runtime.fetch("builtin:idle")
+    )
+    assert first.id == second.id
+    assert [image.id for image in await runtime.images()].count(first.id) == 1
+    assert first.id.startswith("sha512-")
+    assert len(first.id) == len("sha512-") + 64
+    for wrong in ("builtin:none", "ftp://x/y", "file://etc/x", "docker://"):
+        with pytest.raises(DomainError):
+            await runtime.fetch(wrong)
