@@ -13,7 +13,7 @@ define have_python
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format protos descriptors bench reliability conformance histories \
+.PHONY: help up test check format protos descriptors bench reliability conformance ceph histories \
 	migration docs lock clean .venv .venv-libmaas .venv-conformance
 
 help: ## show this
@@ -48,6 +48,9 @@ reliability: .venv ## kill processes at random and count what is left, all night
 
 conformance: .venv ## be held against what others made; T=etcd for one stage
 	@$(BIN)/python -m tests.conformance $(T)
+
+ceph: .venv ## run against a real Ceph of Debian's packages, or say what is missing
+	@$(BIN)/python -m tests.conformance ceph
 
 histories: .venv ## record the workflow histories that the suite replays
 	@$(BIN)/python -m tests.histories

@@ -1,0 +1,298 @@
+"""Our way with Ceph against a real one: what we show of it, and what we change in it."""
+
+import re
+import shutil
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from activities.storage_watch import StorageWatch
+from api import build
+from api.__main__ import Api
+from api.koor.convert import size
+from api.launch import client
+from clients.ceph import CephStorage, ProgramIdentities, RestIdentities, Session
+from domain.errors import AlreadyExists, Conflict, NotFound
+from domain.storage_ports import Identity, PoolWanted
+from protos.gen.koor.api.resources.stats import stats_pb2 as parts
+from protos.gen.koor.api.services.stats import stats_pb2 as pb
+from protos.gen.koor.api.services.stats.stats_pb2_grpc import StatsServiceStub
+from settings import Settings, Temporal
+from store import schema
+from store.engine import Database
+from store.observations import Observations
+from tests.api.caller import NOBODY, Caller
+from tests.conformance.ceph_cluster import USER, Ceph, cluster
+from tests.conformance.environments import found, said
+from tests.conformance.processes import EndedBadlyError, eventually
+from tests.conformance.stage import MissingError, Stage
+
+PROGRAMS = {
+    "ceph-mon": "ceph-mon",
+    "ceph-mgr": "ceph-mgr",
+    "ceph-osd": "ceph-osd",
+    "ceph": "ceph-common",
+    "rados": "ceph-common",
+}
+DASHBOARD = Path("/usr/share/ceph/mgr/dashboard/module.py")
+BEFORE_17 = re.compile(r"version (\d+)\.")
+SECONDS = 60
+EVERY = timedelta(seconds=1)
+WANTED = PoolWanted(name="wl-c0ffee00-rbd", owner="c0ffee00", groups=8, most_bytes=1 << 30)
+IDENTITY = Identity(entity="client.wl-c0ffee00-csi", pool=WANTED.name)
+FOREIGN = "somebody-elses"
+
+
+async def prepare() -> str:
+    for program, package in PROGRAMS.items():
+        found(program, package=package)
+    if not DASHBOARD.exists():  # noqa: ASYNC240 (nothing else goes on yet)
+        raise MissingError("there is no dashboard here: install the package ceph-mgr-dashboard")
+    version = await said("ceph", "--version")
+    if (major := BEFORE_17.search(version)) and int(major[1]) >= 17:
+        raise MissingError(f"the dashboard of Debian's {version} cannot be loaded; 16 is looked at")
+    return version
+
+
+STAGE = Stage(
+    name="ceph",
+    proves="what is shown of Ceph is what Ceph says, and pools, identities and OSDs are changed",
+    prepare=prepare,
+    tests=("tests/conformance/ceph.py",),
+    seconds=400,
+)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def real() -> AsyncIterator[Ceph]:
+    assert shutil.which("ceph-mon"), "install ceph-mon ceph-mgr ceph-osd ceph-mgr-dashboard"
+    async with cluster() as ceph:
+        yield ceph
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def storage(real: Ceph) -> AsyncIterator[CephStorage]:
+    session = Session([real.url], USER, real.secret)
+    storage = CephStorage(session, ProgramIdentities(real.conf, real.keyring))
+    yield storage
+    await storage.close()
+
+
+class Shown:
+    """The statistics service over the real cluster, which a watch keeps fresh."""
+
+    def __init__(self, stub: Any, watch: StorageWatch) -> None:
+        self._stub, self._watch = stub, watch
+
+    async def stats(self) -> parts.ClusterStats:
+        await self._watch.turn()
+        reply = await self._stub.GetClusterStats(pb.GetClusterStatsRequest(), timeout=20)
+        told: parts.ClusterStats = reply.stats
+        return told
+
+    async def __call__(self, method: str) -> Any:
+        await self._watch.turn()
+        request = getattr(pb, f"{method}Request")()
+        return await getattr(self._stub, method)(request, timeout=20)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shown(
+    storage: CephStorage, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Shown]:
+    home = tmp_path_factory.mktemp("api")
+    url = f"sqlite+aiosqlite:///{home}/windlass.db"
+    await schema.upgrade(url)
+    settings = Settings(
+        database=url,
+        key_file=home / "seal.key",
+        grpc_address="127.0.0.1:0",
+        http_address="127.0.0.1:0",
+        temporal=Temporal(address=NOBODY),
+    )
+    api, database = Api(settings, await client(NOBODY, "default"), build.Build()), Database(url)
+    caller = Caller((await api.start())[0])
+    watch = StorageWatch(Observations(database), storage, "ceph", EVERY)
+    yield Shown(StatsServiceStub(caller.channel), watch)
+    await caller.close()
+    await api.stop()
+    await database.close()
+
+
+def moment(stamp: Any) -> datetime:
+    return stamp.ToDatetime()  # type: ignore[no-any-return]
+
+
+def read(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=None)
+
+
+async def test_a_pool_and_its_identity_are_made_once(real: Ceph, storage: CephStorage) -> None:
+    made = await storage.ensure_pool(WANTED)
+    assert await storage.ensure_pool(WANTED) == made
+    assert made.cluster == real.fsid
+    dumped = {each["pool_name"]: each for each in (await real.told("osd", "dump"))["pools"]}
+    pool = dumped[WANTED.name]
+    assert (pool["pool"], pool["size"], pool["quota_max_bytes"]) == (made.number, 3, 1 << 30)
+    assert set(pool["application_metadata"]) == {"rbd", WANTED.mark}
+    key = await storage.ensure_identity(IDENTITY)
+    assert await storage.ensure_identity(IDENTITY) == key
+    [known] = await real.told("auth", "get", IDENTITY.entity)
+    assert (known["key"], known["caps"]) == (key, IDENTITY.caps)
+    await real.ceph("auth", "caps", IDENTITY.entity, "mon", "allow r")
+    assert await storage.ensure_identity(IDENTITY) == key
+    [known] = await real.told("auth", "get", IDENTITY.entity)
+    assert known["caps"] == IDENTITY.caps
+
+
+async def test_the_identity_is_limited_to_its_pool(real: Ceph, storage: CephStorage) -> None:
+    await real.ceph("osd", "pool", "create", FOREIGN, "8")
+    await real.ceph("osd", "pool", "application", "enable", FOREIGN, "rbd")
+    keyring = real.home / "csi.keyring"
+    await real.ceph("auth", "get", IDENTITY.entity, "-o", str(keyring))
+    thing = real.home / "thing"
+    thing.write_bytes(b"x" * (1 << 20))
+    as_it = ("rados", "--conf", real.conf, "--name", IDENTITY.entity, "--keyring", keyring)
+    await real.run(*as_it, "--pool", WANTED.name, "put", "thing", thing)
+    with pytest.raises(EndedBadlyError, match="not permitted"):
+        await real.run(*as_it, "--pool", FOREIGN, "put", "thing", thing)
+
+
+async def test_every_figure_is_that_of_the_command(real: Ceph, shown: Shown) -> None:
+    """Figures of usage move by themselves for a while after a write: they are waited for."""
+    await eventually("all is clean", real.healthy, seconds=SECONDS)
+
+    async def same() -> bool:
+        before = await real.told("df")
+        told, after = await shown.stats(), await real.told("df")
+        usage = (told.data.usage.used, told.data.usage.available, told.data.usage.total)
+        names = ("total_used_bytes", "total_avail_bytes", "total_bytes")
+        stored = sum(pool["stats"]["stored"] for pool in after["pools"])
+        return (
+            before == after
+            and usage == tuple(after["stats"][name] for name in names)
+            and told.data.objects.size == size(stored)
+            and stored >= 1 << 20
+        )
+
+    await eventually("space is that of ceph df", same, seconds=SECONDS)
+    told = await shown.stats()
+    services, data = told.services, told.data
+    assert told.id == (await real.told("fsid"))["fsid"]
+    assert told.status == (await real.told("health"))["status"]
+    assert [each.description for each in told.crashes] == []
+    mons, quorum = await real.told("mon", "dump"), await real.told("quorum_status")
+    assert services.mon.daemon_count == len(mons["mons"])
+    assert services.mon.quorum == ",".join(quorum["quorum_names"])
+    assert moment(services.mon.created_at) == read(mons["created"]).replace(tzinfo=None)
+    assert moment(services.mon.updated_at) == read(mons["modified"]).replace(tzinfo=None)
+    manager = await real.told("mgr", "dump")
+    assert services.mgr.active == manager["active_name"]
+    assert list(services.mgr.standbys) == [each["name"] for each in manager["standbys"]]
+    assert moment(services.mgr.updated_at) == read(manager["active_change"])
+    systems = await real.told("fs", "dump")
+    assert services.mds.daemons_up == len(systems["filesystems"]) == data.volumes
+    assert services.mds.hot_standby_count == len(systems["standbys"])
+    osds = await real.told("osd", "dump")
+    assert services.osd.osd_count == len(osds["osds"])
+    assert services.osd.osd_up == sum(each["up"] for each in osds["osds"])
+    assert services.osd.osd_in == sum(each["in"] for each in osds["osds"])
+    assert moment(services.osd.osd_up_updated_at) == read(osds["last_up_change"])
+    assert moment(services.osd.osd_in_updated_at) == read(osds["last_in_change"])
+    assert (services.rgw.active_daemon, services.rgw.host_count, services.rgw.zone_count) == (
+        0,
+        0,
+        0,
+    )
+    assert data.pools.pools == len(osds["pools"])
+    groups = (await real.told("pg", "stat"))["pg_summary"]["num_pg_by_state"]
+    assert [data.pools.pgs.active_clean] == [
+        each["num"] for each in groups if each["name"] == "active+clean"
+    ]
+    status = await real.told("status")
+    assert data.objects.object_count == status["pgmap"]["num_objects"]
+    assert told.iops.client_read.endswith("/s rd")
+
+
+async def test_the_other_views_are_of_the_same_cluster(real: Ceph, shown: Shown) -> None:
+    pools = {each["poolname"] for each in await real.told("osd", "lspools")}
+    resources = await shown("GetClusterResources")
+    assert {each.name for each in resources.resources if each.kind == "CephBlockPool"} == pools
+    assert {each.name for each in resources.deployments} == {"mon", "mgr", "osd"}
+    nodes = (await shown("GetClusterNodes")).nodes
+    hosts = [each for each in (await real.told("osd", "tree"))["nodes"] if each["type"] == "host"]
+    assert [node.name for node in nodes] == [each["name"] for each in hosts]
+    assert list(nodes[0].roles) == ["mgr", "mon", "osd"]
+    radar = (await shown("GetClusterRadar")).radar
+    ratio = (await real.told("df"))["stats"]["total_used_raw_ratio"]
+    assert radar.capacity_available == pytest.approx(100 * (1 - ratio), abs=0.2)
+    assert (radar.cluster_health, radar.nodes_health, radar.stability) == (100, 100, 100)
+    koor = (await shown("GetKoorCluster")).koor_cluster
+    assert f"version {koor.status.current_versions.ceph} " in await real.ceph("--version")
+
+
+async def test_what_is_somebody_elses_is_left_alone(real: Ceph, storage: CephStorage) -> None:
+    theirs = WANTED.model_copy(update={"name": FOREIGN})
+    with pytest.raises(AlreadyExists):
+        await storage.ensure_pool(theirs)
+    with pytest.raises(Conflict):
+        await storage.delete_pool(theirs)
+    assert FOREIGN in await real.ceph("osd", "lspools")
+
+
+async def test_pool_and_identity_are_gone_again(real: Ceph, storage: CephStorage) -> None:
+    for _ in range(2):
+        await storage.revoke_identity(IDENTITY)
+        await storage.delete_pool(WANTED)
+    assert WANTED.name not in await real.ceph("osd", "lspools")
+    assert IDENTITY.entity not in await real.ceph("auth", "ls")
+    assert "mon_allow_pool_delete" not in await real.ceph("config", "dump")
+
+
+async def test_this_release_has_no_identities_over_rest(real: Ceph) -> None:
+    session = Session([real.url], USER, real.secret)
+    with pytest.raises(Exception, match="no identities in its REST API"):
+        await RestIdentities(session).ensure(IDENTITY)
+    await session.close()
+
+
+async def test_an_osd_goes_out_and_in(real: Ceph, storage: CephStorage) -> None:
+    for inside in (False, False, True):
+        await storage.place(1, inside=inside)
+        dumped = (await real.told("osd", "dump"))["osds"]
+        assert {each["osd"]: bool(each["in"]) for each in dumped}[1] is inside
+    with pytest.raises(NotFound):
+        await storage.place(77, inside=False)
+    await eventually("all is clean", real.healthy, seconds=SECONDS)
+
+
+async def test_an_osd_that_is_killed_shows(real: Ceph, shown: Shown) -> None:
+    """As soon as Ceph itself knows, the next look does."""
+    real.kill("osd.2")
+
+    async def known() -> bool:
+        return bool((await real.told("osd", "stat"))["num_up_osds"] == 2)
+
+    await eventually("Ceph has noticed", known, seconds=SECONDS)
+
+    async def seen() -> bool:
+        told = await shown.stats()
+        return (told.services.osd.osd_up, told.status) == (2, "HEALTH_WARN")
+
+    await eventually("it shows", seen, seconds=SECONDS)
+    groups = {each.name: each for each in (await shown("GetClusterResources")).deployments}
+    assert groups["osd"].status == parts.RESOURCE_NOT_READY
+    assert groups["osd"].reliability == parts.RELIABILITY_DEGRADED
+
+
+async def test_a_manager_that_is_killed_is_news_no_more(real: Ceph, shown: Shown) -> None:
+    real.kill("mgr.x")
+
+    async def offline() -> bool:
+        return (await shown.stats()).status == "HEALTH_OFFLINE"
+
+    await eventually("it is offline", offline, seconds=SECONDS)
