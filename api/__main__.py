@@ -106,6 +106,7 @@ class Api:
         controllers, lease = Controllers(self._database), settings.edge.controller_lease
         self._presence = Presence(controllers, lease, self.admit, self._lapsed)
         self._notifying = edge.Notifying(self._database, self._presence)
+        meters.add(self._notifying.measured)
         self._beside: list[asyncio.Task[None]] = []
         self._admits = False
         self.notify_address = ""

@@ -13,6 +13,7 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
+from prometheus_client.registry import Collector
 
 from domain.operation import Backlog, Kind
 
@@ -72,6 +73,10 @@ class Meters:
             seconds.observe(took)
 
         return count
+
+    def add(self, collector: Collector) -> None:
+        """Show what somebody else counts, whenever it is asked for."""
+        self._registry.register(collector)
 
     def text(self) -> bytes:
         """Everything, in the text format of Prometheus."""

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 SECONDS = 3.0
 """For each thing asked. A doctor who is kept waiting has found something."""
 
-EDGE_BESIDE = ("CloudletInfo", "CloudletRefs", "ClusterRefs", "Controller", "Node", "Notify")
+EDGE_BESIDE = (
+    *("CloudletInfo", "CloudletRefs", "ClusterRefs", "Controller", "Node", "Notify"),
+    *("AppInstMetrics", "CloudletMetrics"),
+)
 """What is served of the edge beside the records that people describe."""
 
 SERVICES = (

@@ -23,13 +23,18 @@ from protos.gen.edge.cloudlet_pb2 import (
     CloudletKey,
 )
 from protos.gen.edge.clusterinst_pb2 import ClusterInst, ClusterInstInfo
+from protos.gen.edge.common_pb2 import READY
 from protos.gen.edge.exec_pb2 import ExecRequest
+from protos.gen.edge.metric_pb2 import Metric
 from protos.gen.edge.node_pb2 import NODE_CRM, Node, NodeKey
 from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, Notice
 from protos.gen.edge.operator_pb2 import OperatorKey
 
 AGAIN_SECONDS = 30.0
 """Between two tries to find out what there is on the platform."""
+
+MEASURE_SECONDS = 15.0
+"""Between two times that it is said how much runs."""
 
 log = structlog.get_logger()
 
@@ -57,12 +62,13 @@ class Crm:
         """Manage until cancelled. What has been begun on the platform is left to the next start."""
         node = NodeKey(name=gethostname(), node_type=NODE_CRM, cloudlet_key=self._key)
         self.reports.put(Node(key=node))
-        describing = asyncio.create_task(self._describe())
+        beside = [asyncio.create_task(work) for work in (self._describe(), self._measure())]
         try:
             await self.stream.run()
         finally:
-            describing.cancel()
-            await asyncio.wait([describing])
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
             await self._leave_off()
             await self._platform.close()
 
@@ -96,6 +102,18 @@ class Crm:
             info.flavors.extend(found.flavors)
             self.reports.put(info)
             return
+
+    async def _measure(self) -> None:
+        """Say again and again how much runs."""
+        while True:
+            metric = Metric(name="cloudlet")
+            metric.timestamp.GetCurrentTime()
+            metric.tags.add(name="operator", val=self._key.operator_key.name)
+            metric.tags.add(name="cloudlet", val=self._key.name)
+            for name, kind_ in (("clusters", ClusterInstInfo), ("apps", AppInstInfo)):
+                metric.vals.add(name=name, ival=self.reports.count(kind_, READY))
+            self.reports.post(metric)
+            await asyncio.sleep(MEASURE_SECONDS)
 
     def _hear(self, notice: Notice) -> None:
         try:

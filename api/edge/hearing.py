@@ -6,15 +6,18 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from api.edge import keys, notices
 from api.edge.descriptions import Descriptions
+from api.edge.metrics import Measured
 from api.edge.nodes import Attached
 from api.edge.streams import Stream, Streams
 from domain.errors import DomainError, Invalid
 from domain.record import Noun
-from protos.gen.edge.cloudlet_pb2 import CloudletInfo
+from protos.gen.edge.app_inst_pb2 import AppInstMetrics
+from protos.gen.edge.cloudlet_pb2 import CloudletInfo, CloudletMetrics
+from protos.gen.edge.metric_pb2 import Metric
 from protos.gen.edge.node_pb2 import Node
 from protos.gen.edge.notice_pb2 import DELETE, Notice
 
@@ -28,14 +31,23 @@ Take = Callable[[Stream, Any, bool], Awaitable[None]]
 
 
 class Hearing:
-    def __init__(self, described: Descriptions, streams: Streams, attached: Attached) -> None:
+    def __init__(
+        self, described: Descriptions, streams: Streams, attached: Attached, measured: Measured
+    ) -> None:
         self._described = described
         self._streams = streams
         self._attached = attached
+        self._measured = measured
         self._leaving: set[asyncio.Task[None]] = set()
         self._takes: dict[str, tuple[Any, Take]] = {
             notices.name(message): (message, take)
-            for message, take in ((CloudletInfo, self._cloudlet), (Node, self._node))
+            for message, take in (
+                (CloudletInfo, self._cloudlet),
+                (Node, self._node),
+                (Metric, self._metric),
+                (AppInstMetrics, self._placeholder),
+                (CloudletMetrics, self._placeholder),
+            )
         }
 
     async def take(self, stream: Stream, notice: Notice) -> None:
@@ -53,6 +65,7 @@ class Hearing:
     def over(self, stream: Stream) -> None:
         """A stream has ended: its nodes are gone, its cloudlets offline."""
         self._attached.drop(stream.number)
+        self._measured.drop(stream.number)
         for cloudlet in stream.spoken_for:
             task = asyncio.create_task(self._put_offline(stream, cloudlet))
             self._leaving.add(task)
@@ -71,6 +84,12 @@ class Hearing:
             self._attached.remove(stream.number, node)
         else:
             self._attached.put(stream.number, node)
+
+    async def _metric(self, stream: Stream, metric: Metric, _gone: bool) -> None:
+        self._measured.put(stream.number, metric)
+
+    async def _placeholder(self, stream: Stream, message: Message, _gone: bool) -> None:
+        self._measured.show(stream.number, message)
 
     async def _cloudlet(self, stream: Stream, info: CloudletInfo, gone: bool) -> None:
         key = keys.of(info)

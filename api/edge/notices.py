@@ -17,6 +17,7 @@ from protos.gen.edge import (
     cloudlet_pb2,
     cluster_pb2,
     flavor_pb2,
+    metric_pb2,
     node_pb2,
 )
 from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, UPDATE, VERSION, Notice
@@ -32,7 +33,7 @@ TOLD: dict[Noun, type[Message]] = {
 }
 """The records we tell of, each after what it needs."""
 
-HEARD: tuple[type[Message], ...] = (cloudlet_pb2.CloudletInfo, node_pb2.Node)
+HEARD: tuple[type[Message], ...] = (*(cloudlet_pb2.CloudletInfo, metric_pb2.Metric, node_pb2.Node),)
 """What we want to hear."""
 
 _PREFIX = "type.googleapis.com/"

@@ -14,6 +14,7 @@ from api.edge.developers import DeveloperApi
 from api.edge.drafting import Drafting
 from api.edge.flavors import FlavorApi
 from api.edge.hearing import Hearing
+from api.edge.metrics import AppInstMetricsApi, CloudletMetricsApi, Measured
 from api.edge.nodes import Attached, NodeApi
 from api.edge.notify import NotifyApi
 from api.edge.operators import OperatorApi
@@ -26,6 +27,7 @@ from domain.ports import Documents
 from domain.record import Noun
 from domain.refusal import Refusal
 from protos.gen.edge import (
+    app_inst_pb2,
     app_pb2,
     cloudlet_pb2,
     cluster_pb2,
@@ -58,10 +60,10 @@ class Notifying:
     """What resource managers are connected to."""
 
     def __init__(self, database: Database, presence: Presence) -> None:
-        shelf, self.attached = Shelf(database), Attached()
+        shelf, self.attached, self.measured = Shelf(database), Attached(), Measured()
         described = Descriptions(shelf, presence)
         self.streams = Streams(Lookout(database), described.stream)
-        self._hearing = Hearing(described, self.streams, self.attached)
+        self._hearing = Hearing(described, self.streams, self.attached, self.measured)
         self._api = NotifyApi(shelf, self.streams, self._hearing, presence)
 
     @property
@@ -103,6 +105,8 @@ def services(
         (refs_pb2, CloudletRefsApi(used)),
         (refs_pb2, ClusterRefsApi(held)),
         (controller_pb2, ControllerApi(controllers)),
+        (app_inst_pb2, AppInstMetricsApi(notifying.measured)),
+        (cloudlet_pb2, CloudletMetricsApi(notifying.measured)),
         (node_pb2, NodeApi(notifying.attached, controllers, terms.node_patience)),
     )
     unknown = frozenset(Refusal.__members__) if terms.legacy_codes else frozenset()

@@ -31,6 +31,8 @@ EDGE = (
     "Controller",
     "Node",
     "Notify",
+    "AppInstMetrics",
+    "CloudletMetrics",
 )
 OWN = {
     *("cnct.kaas.api.Cluster", "google.longrunning.Operations"),

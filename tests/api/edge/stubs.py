@@ -13,8 +13,13 @@ from protos.gen.edge import (
     flavor_pb2,
     operator_pb2,
 )
+from protos.gen.edge.app_inst_pb2_grpc import AppInstMetricsApiStub
 from protos.gen.edge.app_pb2_grpc import AppApiStub
-from protos.gen.edge.cloudlet_pb2_grpc import CloudletApiStub, CloudletInfoApiStub
+from protos.gen.edge.cloudlet_pb2_grpc import (
+    CloudletApiStub,
+    CloudletInfoApiStub,
+    CloudletMetricsApiStub,
+)
 from protos.gen.edge.cluster_pb2_grpc import ClusterApiStub
 from protos.gen.edge.common_pb2 import IP_SUPPORT_DYNAMIC
 from protos.gen.edge.controller_pb2_grpc import ControllerApiStub
@@ -38,7 +43,7 @@ class Edge:
             for stub in (
                 *(DeveloperApiStub, OperatorApiStub, FlavorApiStub, ClusterApiStub, AppApiStub),
                 *(CloudletApiStub, CloudletInfoApiStub, CloudletRefsApiStub, ClusterRefsApiStub),
-                *(ControllerApiStub, NodeApiStub),
+                *(ControllerApiStub, NodeApiStub, AppInstMetricsApiStub, CloudletMetricsApiStub),
             )
         ]
 

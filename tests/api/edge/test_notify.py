@@ -8,15 +8,19 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
+from httpx2 import AsyncClient
 
 from api import build
 from api.__main__ import Api
 from api.launch import client
+from protos.gen.edge.app_inst_pb2 import AppInstMetrics
 from protos.gen.edge.cloudlet_pb2 import (
     CLOUDLET_STATE_OFFLINE,
     CLOUDLET_STATE_READY,
     CloudletInfo,
+    CloudletMetrics,
 )
+from protos.gen.edge.metric_pb2 import Metric, MetricTag, MetricVal
 from protos.gen.edge.node_pb2 import NODE_CRM, Node, NodeKey
 from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, VERSION, Notice
 from protos.gen.edge.notice_pb2_grpc import NotifyApiStub
@@ -181,6 +185,32 @@ async def test_a_cloudlet_is_ready_as_long_as_its_stream(
     await newer.lose()
     offline = await stated(edge, CLOUDLET_STATE_OFFLINE)
     assert (offline.os_max_ram, offline.notify_id) == (600, 2)
+
+
+async def test_what_is_measured_is_shown_as_long_as_its_stream(
+    edge: Edge, http: AsyncClient, connect: Connect
+) -> None:
+    async def exported() -> list[str]:
+        text = (await http.get("/metrics")).text
+        return [line for line in text.splitlines() if line.startswith("edge_")]
+
+    peer = connect()
+    metric = Metric(name="pod-load", tags=[MetricTag(name="app.name", val='a "b"')])
+    metric.vals.extend([MetricVal(name="cpu", dval=0.5), MetricVal(name="pods", ival=2)])
+    peer.tell(metric)
+    metric.vals[1].ival = 3
+    peer.tell(metric)
+    peer.tell(CloudletMetrics(foo=7))
+    peer.tell(AppInstMetrics(something=8))
+    found = await until(exported, lambda lines: lines and lines[-1].endswith(" 3.0"))
+    assert found[0] == 'edge_pod_load_cpu{app_name="a \\"b\\""} 0.5'
+    shown = await until(lambda: edge("ShowAppInstMetrics", AppInstMetrics()), bool)
+    assert shown == [AppInstMetrics(something=8)]
+    assert await edge("ShowCloudletMetrics", CloudletMetrics(foo=6)) == []
+    assert await edge("ShowCloudletMetrics", CloudletMetrics()) == [CloudletMetrics(foo=7)]
+    await peer.lose()
+    await until(exported, lambda lines: not lines)
+    assert await edge("ShowCloudletMetrics", CloudletMetrics()) == []
 
 
 async def test_what_one_process_takes_the_others_tell(

@@ -68,6 +68,8 @@ CALLS: list[tuple[str, dict[str, Any], int]] = [
     ("CloudletRefsApi/ShowCloudletRefs", {}, 0),
     ("ClusterRefsApi/ShowClusterRefs", {}, 0),
     ("ControllerApi/ShowController", {"key": {"addr": "elsewhere:1"}}, 0),
+    ("AppInstMetricsApi/ShowAppInstMetrics", {}, 0),
+    ("CloudletMetricsApi/ShowCloudletMetrics", {}, 0),
     ("NodeApi/ShowNodeLocal", {}, 0),
     ("NodeApi/ShowNode", {}, 0),
     ("CloudletApi/DeleteCloudlet", CLOUDLET, 0),
