@@ -8,12 +8,17 @@ from functools import partial
 import uvloop
 
 from agent.crm.crm import Crm, cloudlet_key
+from agent.crm.kaas import Kaas
+from agent.crm.platform import Platform, Resources
 from agent.crm.serving import serve
 from agent.crm.simulated import Simulated
-from domain.errors import DomainError
+from domain.errors import DomainError, Invalid
+from protos.gen.edge.cloudlet_pb2 import FlavorInfo
+
+FLAVOR = "machine:64:262144:1000"
 
 
-def main() -> int:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m agent.crm", description="Manage a cloudlet.")
     parser.add_argument("--cloudlet", required=True, metavar="OPERATOR/NAME", help="whose manager")
     parser.add_argument(
@@ -23,10 +28,53 @@ def main() -> int:
         metavar="HOST:PORT",
         help="where an API process serves notify; given more than once, they are tried in turn",
     )
-    given = parser.parse_args()
+    parser.add_argument(
+        "--platform",
+        choices=("sim", "kaas"),
+        default="sim",
+        help="sim only remembers; kaas makes clusters through cnct.kaas.api",
+    )
+    kaas = parser.add_argument_group("platform kaas")
+    kaas.add_argument("--kaas", metavar="HOST:PORT", help="where cnct.kaas.api is served")
+    kaas.add_argument(
+        "--flavor",
+        action="append",
+        default=[],
+        metavar="NAME:VCPUS:RAM_MB:DISK_GB",
+        help=f"a kind of machine that there is; without one, {FLAVOR}",
+    )
+    for name, what in (("ram-mb", "memory"), ("vcores", "cores"), ("volume-gb", "disk")):
+        kaas.add_argument(f"--{name}", type=int, default=0, help=f"how much {what} there is in all")
+    return parser
+
+
+def flavor(text: str) -> FlavorInfo:
+    """A kind of machine as people write it. Invalid if it is not NAME:VCPUS:RAM_MB:DISK_GB."""
+    name, *sizes = text.split(":")
+    if not name or len(sizes) != 3 or not all(size.isdecimal() for size in sizes):
+        raise Invalid(f"{text!r} is no flavor", do="write NAME:VCPUS:RAM_MB:DISK_GB")
+    vcpus, ram, disk = map(int, sizes)
+    return FlavorInfo(name=name, vcpus=vcpus, ram=ram, disk=disk)
+
+
+def platform(given: argparse.Namespace) -> Platform:
+    if given.platform == "sim":
+        return Simulated()
+    if not given.kaas:
+        raise Invalid("the platform kaas needs a Windlass", do="say --kaas HOST:PORT")
+    flavors = [flavor(text) for text in given.flavor or [FLAVOR]]
+    return Kaas(given.kaas, Resources(given.ram_mb, given.vcores, given.volume_gb, flavors))
+
+
+async def manage(given: argparse.Namespace) -> None:
+    crm = Crm(cloudlet_key(given.cloudlet), platform(given), given.controller)
+    await serve(crm, given.cloudlet, partial(print, flush=True))
+
+
+def main() -> int:
+    given = parser().parse_args()
     try:
-        crm = Crm(cloudlet_key(given.cloudlet), Simulated(), given.controller)
-        uvloop.run(serve(crm, given.cloudlet, partial(print, flush=True)))
+        uvloop.run(manage(given))
     except DomainError as error:
         print(f"error: {error.message}\n  do: {error.do}", file=sys.stderr)
         return 1

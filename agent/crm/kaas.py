@@ -1,0 +1,149 @@
+"""The platform `kaas`: cluster instances are Kubernetes clusters that Windlass makes, asked for
+through `cnct.kaas.api` as anybody would; apps are what their manifests say, put there by
+server-side apply."""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import grpc
+import grpc.aio
+import structlog
+
+from agent.crm.manifests import Manifests
+from agent.crm.platform import AppOrder, Output, Resources
+from agent.crm.replica import ident
+from domain.errors import Failed
+from domain.naming import as_dns
+from protos.gen.edge.clusterinst_pb2 import ClusterInst
+from protos.gen.kaas import api_pb2 as pb
+from protos.gen.kaas.api_pb2_grpc import ClusterStub
+
+POOL = "worker"
+KUBERNETES = "kubernetes"
+
+LOOK_SECONDS = 2.0
+CALL_SECONDS = 30.0
+NAME_LENGTH = 40
+"""Of a cluster's own name, in front of what tells it from others of that name."""
+
+log = structlog.get_logger()
+
+
+class Kaas:
+    def __init__(
+        self, address: str, resources: Resources, *, look_seconds: float = LOOK_SECONDS
+    ) -> None:
+        """`resources` is what its operator says there is: the API does not tell."""
+        options = [("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1)]
+        self._channel = grpc.aio.insecure_channel(address, options=options)
+        self._stub = ClusterStub(self._channel)
+        self._resources = resources
+        self._look_seconds = look_seconds
+        self._manifests = Manifests(look_seconds)
+
+    async def resources(self) -> Resources:
+        return self._resources
+
+    async def create_cluster(self, cluster: ClusterInst) -> None:
+        _refuse_unless_kubernetes(cluster.deployment)
+        order = pb.CreateClusterMsg(
+            name=cluster_name(cluster),
+            control_plane_nodes=pb.ControlPlaneMachineSpec(count=cluster.num_masters),
+            worker_node_pools=[pb.MachineSpec(name=POOL, count=cluster.num_nodes)],
+        )
+        await self._ask(self._stub.CreateCluster, order, but=grpc.StatusCode.ALREADY_EXISTS)
+        await self._running(cluster)
+
+    async def update_cluster(self, cluster: ClusterInst) -> None:
+        size = pb.ScaleNodePoolSpec(name=POOL, count=cluster.num_nodes)
+        order = pb.ScaleNodePoolMsg(clusterName=cluster_name(cluster), node_pools=[size])
+        await self._ask(self._stub.ScaleNodePool, order)
+        await self._running(cluster)
+
+    async def delete_cluster(self, cluster: ClusterInst) -> None:
+        name, gone = cluster_name(cluster), grpc.StatusCode.NOT_FOUND
+        await self._ask(self._stub.DeleteCluster, pb.DeleteClusterMsg(name=name), but=gone)
+        while True:
+            if not await self._ask(self._stub.GetCluster, pb.GetClusterMsg(name=name), but=gone):
+                return
+            await asyncio.sleep(self._look_seconds)
+
+    async def create_app(self, order: AppOrder) -> Sequence[str]:
+        _refuse_unless_kubernetes(order.app.deployment)
+        kubeconfig = await self._kubeconfig(order)
+        return await self._manifests.apply(kubeconfig, order.app.deployment_manifest)
+
+    async def delete_app(self, order: AppOrder) -> None:
+        if order.app.deployment == KUBERNETES and (kubeconfig := await self._kubeconfig(order)):
+            await self._manifests.delete(kubeconfig, order.app.deployment_manifest)
+
+    async def run(self, order: AppOrder, container: str, command: str) -> Output:  # noqa: ARG002 (the promise's signature)
+        raise Failed("the platform kaas runs no commands: use kubectl exec in its cluster")
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    async def _running(self, cluster: ClusterInst) -> None:
+        """Wait until a cluster runs, all of it. Failed says why it will not."""
+        name = cluster_name(cluster)
+        while True:
+            found = await self._get(name)
+            match found.status:
+                case pb.RUNNING if found.kubeconfig:
+                    return
+                case pb.ERROR | pb.DEGRADED | pb.STOPPING:
+                    status = pb.ClusterStatus.Name(found.status)
+                    raise Failed(f"cluster {name} is {status}: {found.status_message}")
+            await asyncio.sleep(self._look_seconds)
+
+    async def _kubeconfig(self, order: AppOrder) -> str:
+        """The administrator's, for the cluster that an app is for. Empty: there is none."""
+        if order.cluster is None:
+            raise Failed("the platform kaas runs apps in clusters only")
+        missing = grpc.StatusCode.NOT_FOUND
+        asked = pb.GetClusterMsg(name=cluster_name(order.cluster))
+        reply = await self._ask(self._stub.GetCluster, asked, but=missing)
+        return str(reply.cluster.kubeconfig) if reply else ""
+
+    async def _get(self, name: str) -> pb.ClusterDetailItem:
+        reply = await self._ask(self._stub.GetCluster, pb.GetClusterMsg(name=name))
+        return reply.cluster  # type: ignore[no-any-return]
+
+    async def _ask(
+        self,
+        method: Callable[..., Awaitable[Any]],
+        request: Any,
+        *,
+        but: grpc.StatusCode | None = None,
+    ) -> Any:
+        """Ask until there is an answer. None: it was refused with `but`."""
+        while True:
+            try:
+                return await method(request, timeout=CALL_SECONDS)
+            except grpc.aio.AioRpcError as error:
+                if error.code() is but:
+                    return None
+                if error.code() not in AWAY:
+                    raise Failed(
+                        f"Windlass refused {type(request).__name__}: {error.details()}"
+                    ) from error
+                log.warning("windlass does not answer", error=error.details())
+            await asyncio.sleep(self._look_seconds)
+
+
+AWAY = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
+"""It may answer later. Whoever asked us sets the time until when."""
+
+
+def cluster_name(cluster: ClusterInst) -> str:
+    """What a cluster instance is called as a cluster: its own name, and what tells it from those of
+    other developers and cloudlets."""
+    own = as_dns(cluster.key.cluster_key.name)[:NAME_LENGTH].strip("-")
+    return f"{own}-{hashlib.sha256(ident(cluster.key)).hexdigest()[:8]}"
+
+
+def _refuse_unless_kubernetes(deployment: str) -> None:
+    if deployment != KUBERNETES:
+        raise Failed(f"the platform kaas has no {deployment or 'unnamed'} deployments")

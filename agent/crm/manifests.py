@@ -1,0 +1,120 @@
+"""Manifests in clusters: applied by the server, object by object, and taken away again."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import httpx2
+import yaml
+from lightkube import AsyncClient, KubeConfig, codecs
+from lightkube.core.exceptions import ApiError, LoadResourceError
+from lightkube.core.resource import GlobalResource
+from lightkube.resources.apps_v1 import Deployment
+from lightkube.resources.core_v1 import Pod
+
+from domain.errors import Failed
+
+FIELD_MANAGER = "windlass-crm"
+TIMEOUT = httpx2.Timeout(10, connect=3)
+TRIES = 5
+NOT_FOUND = 404
+READY_TRIES = 150
+"""So many looks a deployment gets to be available."""
+
+
+class Manifests:
+    def __init__(self, look_seconds: float) -> None:
+        self._look_seconds = look_seconds
+
+    async def apply(self, kubeconfig: str, manifest: str) -> Sequence[str]:
+        """Make a cluster hold what a manifest says, wait until it is available, and tell the pods.
+        What others changed in it is taken back."""
+        objects = _objects(manifest)
+        async with _client(kubeconfig) as client:
+            for each in objects:
+                await self._insist(f"apply {_name(each)}", partial(client.apply, each, force=True))
+            pods: list[str] = []
+            for each in objects:
+                if isinstance(each, Deployment):
+                    pods += await self._available(client, each)
+            return pods
+
+    async def delete(self, kubeconfig: str, manifest: str) -> None:
+        """Take away what a manifest says, the last first. What is not there is no matter."""
+        async with _client(kubeconfig) as client:
+            for each in reversed(_objects(manifest)):
+                await self._insist(f"delete {_name(each)}", partial(_delete, client, each))
+
+    async def _available(self, client: AsyncClient, wanted: Any) -> list[str]:
+        """The pods of a deployment, once they are all there and ready."""
+        name, namespace = wanted.metadata.name, wanted.metadata.namespace
+        for _ in range(READY_TRIES):
+            found: Any = await self._insist(
+                f"get {_name(wanted)}",
+                partial(client.get, Deployment, name, namespace=namespace),
+            )
+            status = found.status
+            if status and (status.availableReplicas or 0) >= (found.spec.replicas or 0):
+                labels = found.spec.selector.matchLabels or {}
+                return [
+                    str(pod.metadata.name)
+                    async for pod in client.list(Pod, namespace=namespace, labels=labels)
+                    if pod.metadata and not pod.metadata.deletionTimestamp
+                ]
+            await asyncio.sleep(self._look_seconds)
+        raise Failed(f"deployment {name} does not become available")
+
+    async def _insist(self, what: str, send: Callable[[], Awaitable[Any]]) -> Any:
+        """Ask again while the API does not answer, which new ones do now and then."""
+        for attempt in range(1, TRIES + 1):
+            try:
+                return await send()
+            except ApiError as error:
+                if error.status.code is None or error.status.code < 500 or attempt == TRIES:
+                    raise Failed(f"Kubernetes refused to {what}: {error}") from error
+            except httpx2.TransportError as error:
+                if attempt == TRIES:
+                    raise Failed(f"Kubernetes did not {what}: {type(error).__name__}") from error
+            await asyncio.sleep(self._look_seconds)
+        raise AssertionError("the last attempt returns or raises")
+
+
+@asynccontextmanager
+async def _client(kubeconfig: str) -> AsyncIterator[AsyncClient]:
+    if not kubeconfig:
+        raise Failed("the cluster has no kubeconfig yet")
+    client = await asyncio.to_thread(_opened, kubeconfig)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def _opened(kubeconfig: str) -> AsyncClient:
+    config = KubeConfig.from_dict(yaml.safe_load(kubeconfig))
+    return AsyncClient(config, field_manager=FIELD_MANAGER, timeout=TIMEOUT, trust_env=False)
+
+
+def _objects(manifest: str) -> list[Any]:
+    try:
+        return list(codecs.load_all_yaml(manifest, create_resources_for_crds=True))
+    except (yaml.YAMLError, LoadResourceError, AttributeError, TypeError) as error:
+        raise Failed(f"the manifest cannot be applied: {error}") from error
+
+
+async def _delete(client: AsyncClient, each: Any) -> None:
+    name = each.metadata.name
+    try:
+        if isinstance(each, GlobalResource):
+            await client.delete(type(each), name)
+        else:
+            await client.delete(type(each), name, namespace=each.metadata.namespace)
+    except ApiError as error:
+        if error.status.code != NOT_FOUND:
+            raise
+
+
+def _name(each: Any) -> str:
+    return f"{type(each).__name__.lower()} {each.metadata.name}"

@@ -1,0 +1,170 @@
+"""The platform that makes real clusters: over gRPC against a scripted Windlass, and over HTTPS
+against a simulated Kubernetes API."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+import yaml
+
+from agent.crm.crm import cloudlet_key
+from agent.crm.kaas import Kaas, cluster_name
+from agent.crm.platform import AppOrder
+from agent.crm.simulated import RESOURCES
+from domain import app, manifest
+from domain.errors import Failed
+from protos.gen.edge.app_inst_pb2 import AppInst
+from protos.gen.edge.app_pb2 import App, AppKey
+from protos.gen.edge.cluster_pb2 import ClusterKey
+from protos.gen.edge.clusterinst_pb2 import ClusterInst, ClusterInstKey
+from protos.gen.edge.flavor_pb2 import Flavor
+from protos.gen.kaas import api_pb2 as pb
+from protos.gen.kaas.api_pb2_grpc import ClusterServicer, add_ClusterServicer_to_server
+from tests.sim.apiserver import NETWORK, Built, built
+
+KEY = ClusterInstKey(
+    cluster_key=ClusterKey(name="Edge.One"), cloudlet_key=cloudlet_key("tele/west"), developer="d"
+)
+CLUSTER = ClusterInst(key=KEY, deployment="kubernetes", num_masters=1, num_nodes=2)
+NAME = cluster_name(CLUSTER)
+
+
+class Windlass(ClusterServicer):
+    """Says what the test wants of one cluster, and does what it is asked at the second look."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.cluster: pb.ClusterDetailItem | None = None
+        self.then: list[pb.ClusterDetailItem | None] = []
+        self.away = 1
+
+    async def GetCluster(self, _request: Any, context: Any) -> Any:  # noqa: N802 (the contract's)
+        if self.away:
+            self.away -= 1
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "later")
+        if self.then:
+            self.cluster = self.then.pop(0)
+        if self.cluster is None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "no such cluster")
+        return pb.GetClusterReply(ok=True, cluster=self.cluster)
+
+    async def CreateCluster(self, request: Any, context: Any) -> Any:  # noqa: N802
+        self.asked.append(request)
+        if self.cluster is not None:
+            await context.abort(grpc.StatusCode.ALREADY_EXISTS, "it is there")
+        return pb.CreateClusterReply(ok=True)
+
+    async def ScaleNodePool(self, request: Any, _context: Any) -> Any:  # noqa: N802
+        self.asked.append(request)
+        return pb.ScaleNodePoolReply(ok=True)
+
+    async def DeleteCluster(self, request: Any, context: Any) -> Any:  # noqa: N802
+        self.asked.append(request)
+        if self.cluster is None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "no such cluster")
+        return pb.DeleteClusterReply(ok=True)
+
+
+@pytest.fixture
+async def windlass() -> AsyncIterator[tuple[Windlass, Kaas]]:
+    windlass, server = Windlass(), grpc.aio.server()  # type: ignore[abstract]
+    add_ClusterServicer_to_server(windlass, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    kaas = Kaas(f"127.0.0.1:{port}", RESOURCES, look_seconds=0.01)
+    yield windlass, kaas
+    await kaas.close()
+    await server.stop(None)
+
+
+def detail(status: Any, kubeconfig: str = "", message: str = "") -> pb.ClusterDetailItem:
+    return pb.ClusterDetailItem(
+        name=NAME, status=status, kubeconfig=kubeconfig, status_message=message
+    )
+
+
+async def test_a_cluster_is_there_once_it_runs(windlass: tuple[Windlass, Kaas]) -> None:
+    other, kaas = windlass
+    assert NAME.startswith("edgeone-")
+    other.then = [detail(pb.PROVISIONING), detail(pb.RUNNING), detail(pb.RUNNING, "a kubeconfig")]
+    await kaas.create_cluster(CLUSTER)
+    [order] = other.asked
+    assert (order.name, order.control_plane_nodes.count) == (NAME, 1)
+    assert [(pool.name, pool.count) for pool in order.worker_node_pools] == [("worker", 2)]
+    await kaas.create_cluster(CLUSTER)  # it is there
+    more = ClusterInst(key=KEY, num_nodes=3)
+    other.then = [detail(pb.RECONCILING, "c"), detail(pb.RUNNING, "c")]
+    await kaas.update_cluster(more)
+    assert [(size.name, size.count) for size in other.asked[-1].node_pools] == [("worker", 3)]
+    other.then = [detail(pb.STOPPING), None]
+    await kaas.delete_cluster(CLUSTER)
+    await kaas.delete_cluster(CLUSTER)
+
+
+@pytest.mark.parametrize("status", [pb.ERROR, pb.DEGRADED])
+async def test_a_cluster_that_will_not_run_has_failed(
+    windlass: tuple[Windlass, Kaas], status: Any
+) -> None:
+    other, kaas = windlass
+    other.then = [detail(status, message="no machine is free")]
+    with pytest.raises(Failed, match=f"{NAME} is {pb.ClusterStatus.Name(status)}: no machine"):
+        await kaas.create_cluster(CLUSTER)
+
+
+async def test_what_it_cannot_do_has_failed(windlass: tuple[Windlass, Kaas]) -> None:
+    _, kaas = windlass
+    for deployment in ("docker", ""):
+        with pytest.raises(Failed, match="deployments"):
+            await kaas.create_cluster(ClusterInst(key=KEY, deployment=deployment))
+    with pytest.raises(Failed, match="kubectl"):
+        await kaas.run(order("helm", ""), "", "ls")
+    with pytest.raises(Failed, match="deployments"):
+        await kaas.create_app(order("helm", ""))
+
+
+def order(deployment: str, manifest_: str) -> AppOrder:
+    wanted = App(key=AppKey(name="Web Shop"), deployment=deployment, deployment_manifest=manifest_)
+    return AppOrder(instance=AppInst(), app=wanted, flavor=Flavor(), cluster=CLUSTER)
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Built]:
+    async with built(tmp_path) as site:
+        await site.initialise()
+        await site.worker("metal-1")
+        yield site
+
+
+async def test_an_app_is_what_its_manifest_says(
+    windlass: tuple[Windlass, Kaas], site: Built
+) -> None:
+    other, kaas = windlass
+    described = app.App(
+        developer="d", name="Web Shop", version="1", access_ports="tcp:80", image_path="shop:1"
+    )
+    written = yaml.safe_dump_all(manifest.documents(described))
+    shop = order("kubernetes", written)
+    other.cluster = detail(pb.RUNNING)
+    with pytest.raises(Failed, match="no kubeconfig"):
+        await kaas.create_app(shop)
+    other.cluster = detail(pb.RUNNING, site.kubeconfig())
+    async with site.caller() as api:
+        await api.post("/apis/apps/v1/namespaces/kube-system/daemonsets", json=NETWORK)
+        for _ in range(2):
+            pods = await kaas.create_app(shop)
+            assert len(pods) == 1
+            assert pods[0].startswith("webshop-deployment-")
+        services = (await api.get("/api/v1/namespaces/default/services")).json()["items"]
+        assert "webshop-tcp" in {each["metadata"]["name"] for each in services}
+        for _ in range(2):
+            await kaas.delete_app(shop)
+        found = (await api.get("/apis/apps/v1/namespaces/default/deployments")).json()["items"]
+        assert found == []
+    for nonsense in ("a: [", "kind: Nothing\napiVersion: v1"):
+        with pytest.raises(Failed, match="manifest"):
+            await kaas.create_app(order("kubernetes", nonsense))
+    other.cluster = None
+    await kaas.delete_app(shop)  # and with the cluster all that was in it
