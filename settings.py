@@ -160,7 +160,9 @@ class Pods(Part):
 
 class Agent(Part):
     node: str = Field("", description="the node's id; empty: this machine's name")
-    runtime: Literal["process", "simulated"] = Field("process", description="what carries pods")
+    runtime: Literal["auto", "podman", "process", "simulated"] = Field(
+        "auto", description="what carries pods. auto: podman if it proves to work, else process"
+    )
     control: str = Field("127.0.0.1:9020", description="where the control plane serves gRPC")
     listen: str = Field("127.0.0.1:50053", description="where the agent serves gRPC")
     address: str = Field("", description="where it is reached; empty: where it listens")

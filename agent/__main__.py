@@ -27,7 +27,7 @@ async def serve(settings: Settings) -> None:
     """Be a node until told otherwise. One line of JSON says when, and where."""
     node = settings.agent.node or platform.node()
     folder = settings.state.absolute() / "agents" / node
-    runtime, why = await chosen(settings.agent.runtime, folder)
+    runtime, why = await chosen(settings.agent.runtime, node, folder)
     channel = grpc.aio.insecure_channel(settings.agent.control, options=KEEPALIVE)
     plan = planned(settings, node, (await build.found()).version)
     agent = Agent(plan, runtime, channel, why=why)

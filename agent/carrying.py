@@ -305,7 +305,7 @@ class Carried:
 
 def _verdict(seen: Seen, record: Record) -> Status:
     """How it ended, in words."""
-    if seen.lost or seen.condition is Condition.GONE:
+    if seen.lost or seen.condition is not Condition.EXITED:
         state, text = State.CRASHED, "lost: nobody knows how it ended"
     elif seen.oom:
         state, text = State.FAILED, f"OOM: it took more than {record.order.limits.memory} MB"
