@@ -116,6 +116,20 @@ class Kaas(Part):
     machines_per_cluster: int = Field(1000, description="the most machines one cluster may have")
 
 
+class Auth(Part):
+    mode: Literal["", "open", "required"] = Field(
+        "", description="whether callers sign in; empty: unless all doors are on loopback"
+    )
+    open_beyond_loopback: bool = Field(
+        False, description="said besides `open` where others reach us: they may do everything"
+    )
+    password_login: bool = Field(True, description="whether a password is good for a token")
+    token_lifetime: timedelta = Field(
+        timedelta(hours=12), le=timedelta(hours=26), description="how long a sign-in lasts"
+    )
+    token_idle: timedelta = Field(timedelta(hours=1), description="unused at most so long; 0: any")
+
+
 class Edge(Part):
     legacy_codes: bool = Field(
         False, description="whether refusals leave as UNKNOWN, as the first controller's did"
@@ -331,6 +345,7 @@ class Settings(BaseSettings):
     )
     reflection: bool = Field(True, description="whether the API describes itself to grpcurl & co.")
     rest: bool = Field(True, description="whether the HTTP door serves clusters over REST too")
+    auth: Auth = Auth()
     temporal: Temporal = Temporal()
     kaas: Kaas = Kaas()
     edge: Edge = Edge()

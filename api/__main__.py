@@ -18,6 +18,7 @@ from api.door import Door, Service
 from api.edge import serving as edge
 from api.edge.notify import OPTIONS as NOTIFY
 from api.edge.presence import Presence, reached_at
+from api.entrance import Entrance, entrance
 from api.kaas.cluster import Cluster, Offer
 from api.kaas.kubeconfigs import Kubeconfigs
 from api.kaas.routes import ROUTES
@@ -35,9 +36,11 @@ from api.ops.plans import Plans
 from api.rest import resources
 from api.rkt.public import About, PublicAPI, versioned
 from api.server import Server
+from api.sign_in import Terms as SignInTerms
 from api.sweep import Sweep
 from api.web import Check, Web
 from clients.documents import Documents
+from domain import access
 from domain.cluster import Limits
 from domain.errors import DomainError, Unavailable
 from domain.quarantine import Terms
@@ -111,9 +114,12 @@ class Api:
         self._admits = False
         self.notify_address = ""
         """Where notify is served besides, once it is."""
-        clusters, door = self._clusters(built), Door(meters)
+        self._entrance = self._entered()
+        door = Door(meters, self._entrance.gate, self._entrance.trail)
+        clusters = self._clusters(built)
         self._server = Server(
             [
+                *self._entrance.services,
                 clusters,
                 self._views(),
                 *self._changes([clusters]),
@@ -179,10 +185,20 @@ class Api:
             work.cancel()
             with suppress(asyncio.CancelledError):
                 await work
+        await self._entrance.close()
         await self._launch.close()
         await self._pods.close()
         await self._tail.close()
         await self._database.close()
+
+    def _entered(self) -> Entrance:
+        said, auth = self._settings, self._settings.auth
+        doors = [said.grpc_address, said.http_address, said.edge.notify_address]
+        terms = SignInTerms(auth.token_lifetime, auth.token_idle, auth.password_login)
+        is_open = access.is_open(
+            auth.mode, filter(None, doors), beyond_loopback=auth.open_beyond_loopback
+        )
+        return entrance(self._database, terms, is_open=is_open)
 
     def _clusters(self, built: build.Build) -> Service:
         kaas = self._settings.kaas

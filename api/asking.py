@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 import grpc.aio
 from google.protobuf.message import Message
 
-from domain.errors import Invalid
+from domain.access import NO_ONE, Principal, Session
+from domain.errors import DomainError, Invalid
 from domain.operation import Ask, OperationId
 from domain.wishes import APPROVE_EACH, FORCE, STOPS, WISHES
 
@@ -31,6 +32,7 @@ WHY = "windlass-why"
 
 KEY_LENGTH = 128
 
+NOBODY = Session(principal=NO_ONE)
 
 Wish = TypeVar("Wish", bool, str)
 
@@ -46,9 +48,24 @@ class Call(NamedTuple):
     """What the caller will repeat the request under. Empty: there is no such promise."""
     wishes: tuple[tuple[str, str | bytes], ...] = ()
     """What is wished beside the request."""
+    session: Session = NOBODY
+    """Who asks."""
+
+
+class Notes:
+    """What comes to be known of a call while it runs."""
+
+    def __init__(self) -> None:
+        self.operation = ""
+        self.request: Message | None = None
+        self.is_let_in = False
+        """Whether it is known who asks, be it to refuse them."""
+        self.ended: DomainError | None = None
+        """Why it was cut short."""
 
 
 _RUNNING: ContextVar[Call] = ContextVar("call")
+_NOTES: ContextVar[Notes] = ContextVar("notes")
 
 
 def arrive(method: str, metadata: Iterable[tuple[str, str | bytes]]) -> Call:
@@ -60,6 +77,7 @@ def arrive(method: str, metadata: Iterable[tuple[str, str | bytes]]) -> Call:
     asked = given.get(REQUEST_ID)
     call = Call(method, str(asked) if _is_key(asked) else _drawn(), "")
     _RUNNING.set(call)
+    _NOTES.set(Notes())
     for name in (REQUEST_ID, IDEMPOTENCY_KEY):
         value = given.get(name)
         if value is not None and not _is_key(value):
@@ -81,8 +99,24 @@ def running() -> Call:
     return _RUNNING.get()
 
 
+def entered(session: Session) -> None:
+    """Note who asks, now that it is known."""
+    _NOTES.get().is_let_in = True
+    _RUNNING.set(_RUNNING.get()._replace(session=session))
+
+
+def notes() -> Notes:
+    """What is known by now of the call that runs."""
+    return _NOTES.get()
+
+
+def principal() -> Principal:
+    """Who asks."""
+    return _RUNNING.get().session.principal
+
+
 def asked(request: Message) -> Ask:
-    """Who asks for a change with `request`. Until there is sign-in, everybody is anonymous.
+    """Who asks for a change with `request`.
 
     The digest is of the request written anew, so the order of its fields does not matter, and of
     what is wished beside it."""
@@ -91,7 +125,10 @@ def asked(request: Message) -> Ask:
     wishes = dict(call.wishes)
     if wishes:
         digest.update(repr(call.wishes).encode())
+    who = call.session.principal
     return Ask(
+        tenant=who.tenant,
+        caller=who.name,
         method=call.method,
         key=call.key,
         digest=digest.hexdigest(),
@@ -123,6 +160,7 @@ def _wished(
 
 def refer(context: Context, operation: OperationId) -> None:
     """Tell the caller, beside the reply, which operation its request led to."""
+    _NOTES.get().operation = operation
     context.set_trailing_metadata(((REQUEST_ID, _RUNNING.get().request_id), (OPERATION, operation)))
 
 

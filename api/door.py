@@ -20,9 +20,11 @@ from google.protobuf.message_factory import GetMessageClass
 from google.rpc import status_pb2  # type: ignore[import-untyped]
 from structlog.contextvars import bind_contextvars
 
-from api.asking import REQUEST_ID, Context, arrive, running
+from api.asking import REQUEST_ID, Context, arrive, entered, notes, running
 from api.errors import number, packed, packed_bug
+from api.gate import Gate, NoGate, Trail, invalid, owned, permitted
 from api.meters import Meters
+from domain.access import Permission, Session
 from domain.errors import DomainError, Invalid, Overdue, Unavailable
 
 if TYPE_CHECKING:
@@ -68,6 +70,8 @@ class Line(Protocol):
     """The other end of a call, as far as the door has to know it. A gRPC context is one."""
 
     def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None: ...
+    def auth_context(self) -> Any: ...
+    def peer(self) -> str: ...
     def set_trailing_metadata(self, trailers: Trailers, /) -> None: ...
     def code(self) -> grpc.StatusCode: ...
     async def abort(self, code: grpc.StatusCode, message: str, trailers: Trailers, /) -> Never: ...
@@ -78,13 +82,26 @@ class _Method(NamedTuple):
     seconds: float | None
     """How long a call may take. None: until its stream ends, or the server."""
     admit: Admit
+    gate: Gate
+    asked: Permission
+    trail: Trail | None
+    """Where what becomes of it is written down, if it changes anything."""
     tally: Callable[[grpc.StatusCode, float], None]
     unknown: frozenset[str]
 
 
 class Door:
-    def __init__(self, meters: Meters, *, unary_seconds: float = UNARY_SECONDS) -> None:
+    def __init__(
+        self,
+        meters: Meters,
+        gate: Gate | None = None,
+        trail: Trail | None = None,
+        *,
+        unary_seconds: float = UNARY_SECONDS,
+    ) -> None:
         self._meters = meters
+        self._gate = gate or NoGate()
+        self._trail = trail
         self._unary_seconds = unary_seconds
         self._streams: set[asyncio.Timeout] = set()
         self._closed = False
@@ -104,15 +121,16 @@ class Door:
     ) -> Callable[[Raw, Line], Awaitable[Message]]:
         """What answers single calls of a method that do not come in by gRPC. They pass here as all
         others do; only how the request is read is theirs, and it is part of their time."""
+        method = self._method(service, described, admit)
         work = getattr(service.servicer, described.name)
 
         async def answer(raw: Raw, line: Line) -> Message:
             if self._closed:  # nobody else keeps new ones out
                 raise _stopping()
-            reply: Message = await work(await read(raw), line)
+            reply: Message = await work(_meant(method, await read(raw)), line)
             return reply
 
-        return self._unary(self._method(service, described, admit), answer)
+        return self._unary(method, answer)
 
     @property
     def has_streams(self) -> bool:
@@ -131,7 +149,11 @@ class Door:
     def _handler(self, service: Service, described: Any, admit: Admit) -> "Handler":
         method = self._method(service, described, admit)
         work = getattr(service.servicer, described.name)
-        parse = parser(described)
+        read = parser(described)
+
+        def parse(raw: bytes) -> Message:
+            return _meant(method, read(raw))
+
         if described.client_streaming:
             answer = self._stream(method, lambda raw, context: work(_each(parse, raw), context))
             return grpc.stream_stream_rpc_method_handler(answer, None, _written)
@@ -144,7 +166,17 @@ class Door:
     def _method(self, service: Service, described: Any, admit: Admit) -> _Method:
         name = f"{service.name}/{described.name}"
         seconds = None if described.server_streaming else self._unary_seconds
-        return _Method(name, seconds, admit, self._meters.method(name), service.unknown)
+        asked = self._gate.permission(name)
+        return _Method(
+            name,
+            seconds,
+            admit,
+            self._gate,
+            asked,
+            self._trail if asked.changes else None,
+            self._meters.method(name),
+            service.unknown,
+        )
 
     def _unary(
         self, method: _Method, work: Callable[[Any, Any], Awaitable[Message]]
@@ -176,6 +208,8 @@ class Door:
         if self._closed:
             raise _stopping()
         self._streams.add(limit)
+        session = running().session
+        watch = asyncio.create_task(self._cut(session, limit)) if session.digest else None
         try:
             answers = work(raw, context)
             if inspect.isawaitable(answers):  # a servicer of a library, which writes for itself
@@ -186,6 +220,14 @@ class Door:
                     await context.write(message)
         finally:
             self._streams.discard(limit)
+            if watch is not None:
+                watch.cancel()
+
+    async def _cut(self, session: Session, limit: asyncio.Timeout) -> None:
+        """End a stream with the token that opened it."""
+        await self._gate.ended(session)
+        notes().ended = invalid()
+        limit.reschedule(asyncio.get_running_loop().time())
 
 
 async def _passed(
@@ -196,13 +238,15 @@ async def _passed(
 ) -> Answer:
     """Do the work of one call. Whatever comes of it is counted, and no error gets out raw."""
     began = perf_counter()
-    code = grpc.StatusCode.OK
+    code, reason = grpc.StatusCode.OK, ""
     try:
         call = arrive(method.name, line.invocation_metadata() or ())
         line.set_trailing_metadata(((REQUEST_ID, call.request_id),))
         bind_contextvars(request=call.request_id, method=method.name)
         async with limit:
             await method.admit()
+            entered(await method.gate.recognised(method.asked, line))
+            permitted(method.asked, running().session)
             return await work()
     except asyncio.CancelledError:
         code = grpc.StatusCode.CANCELLED
@@ -212,9 +256,11 @@ async def _passed(
         raise
     except Exception as error:
         status = _refused(method, error, overdue=limit.expired())
-        code = CODES[status.code]
+        code, reason = CODES[status.code], getattr(error, "reason", "")
     finally:
         method.tally(code, perf_counter() - began)
+        if method.trail is not None:
+            await method.trail.note(method.asked, line.peer(), code, reason)
     trailers = ((REQUEST_ID, running().request_id), (DETAILS, status.SerializeToString()))
     return await line.abort(code, status.message, trailers)
 
@@ -222,7 +268,9 @@ async def _passed(
 def _refused(method: _Method, error: Exception, *, overdue: bool) -> status_pb2.Status:
     """What the caller is told. What we cannot explain goes to the log with its trace."""
     if overdue and isinstance(error, TimeoutError):
-        error = _overdue(method.name, method.seconds) if method.seconds else _stopping()
+        error = notes().ended or _stopping()
+        if method.seconds:
+            error = _overdue(method.name, method.seconds)
     if isinstance(error, DomainError):
         away = isinstance(error, Unavailable) and not overdue
         say = log.warning if away else log.debug
@@ -248,6 +296,13 @@ def _stopping() -> Unavailable:
         reason="SERVER_STOPPING",
         do="call again; a watch goes on after the number of the last event seen",
     )
+
+
+def _meant(method: _Method, request: Message) -> Message:
+    """The request as the caller may mean it."""
+    owned(method.asked, running().session, request)
+    notes().request = request
+    return request
 
 
 def parser(described: Any) -> Parse:

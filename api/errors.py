@@ -80,10 +80,17 @@ def packed(error: DomainError) -> status_pb2.Status:
         status.details.add().Pack(
             error_details_pb2.BadRequest(field_violations=_fitting(error.violations))
         )
-    if isinstance(error, Unavailable):
-        delay = Duration(seconds=RETRY_SECONDS)
+    if seconds := retry_seconds(error):
+        delay = Duration(seconds=seconds)
         status.details.add().Pack(error_details_pb2.RetryInfo(retry_delay=delay))
     return status
+
+
+def retry_seconds(error: DomainError) -> int:
+    """After how long the same call may work. 0: nobody can say."""
+    if isinstance(error, Unavailable):
+        return RETRY_SECONDS
+    return error.retry_seconds if isinstance(error, Exhausted) else 0
 
 
 def packed_failure(failure: Failure) -> status_pb2.Status:

@@ -82,6 +82,7 @@ class Exchange:
 
     def __init__(self, request: Request) -> None:
         self._given = request.headers.items()
+        self._client = request.client
         self._code = grpc.StatusCode.OK
         self._told: Trailers = ()
 
@@ -93,6 +94,12 @@ class Exchange:
 
     def invocation_metadata(self) -> list[tuple[str, str]]:
         return self._given
+
+    def auth_context(self) -> dict[str, object]:
+        return {}  # certificates are looked at by the gRPC door alone
+
+    def peer(self) -> str:
+        return f"{self._client.host}:{self._client.port}" if self._client else ""
 
     def set_trailing_metadata(self, trailers: Trailers, /) -> None:
         self._told = trailers

@@ -45,8 +45,11 @@ async def run(call: Call, *, cluster: bool = True) -> int:
         parts = _parts(settings)
         refuse_taken_ports(parts)
         await migrate()
+        first = await _stored("administrator")
         try:
-            work = asyncio.create_task(_whole(call, settings, site, parts, cluster=cluster))
+            work = asyncio.create_task(
+                _whole(call, settings, site, parts, cluster=cluster, first=first)
+            )
             return await _until(stop, work)
         finally:
             call.page.err.print("stopping …")
@@ -65,7 +68,13 @@ async def _until(stop: asyncio.Event, work: "asyncio.Task[int]") -> int:
 
 
 async def _whole(
-    call: Call, settings: "Settings", site: Site, parts: Sequence[Part], *, cluster: bool
+    call: Call,
+    settings: "Settings",
+    site: Site,
+    parts: Sequence[Part],
+    *,
+    cluster: bool,
+    first: str,
 ) -> int:
     out, began = call.page.out, monotonic()
     for part in parts:
@@ -74,13 +83,13 @@ async def _whole(
     ended = asyncio.create_task(site.ended())
     try:
         if cluster:
-            first = asyncio.create_task(_first_cluster(call, out))
-            await asyncio.wait([first, ended], return_when=asyncio.FIRST_COMPLETED)
-            first.cancel()  # if a part has ended, nobody carries it on
+            making = asyncio.create_task(_first_cluster(call, out))
+            await asyncio.wait([making, ended], return_when=asyncio.FIRST_COMPLETED)
+            making.cancel()  # if a part has ended, nobody carries it on
             if not ended.done():
-                await first
+                await making
         if not ended.done():
-            out.print(_summary(settings, cluster=cluster))
+            out.print(_summary(settings, cluster=cluster, first=first), markup=False)
         complaint = await ended
     finally:
         ended.cancel()
@@ -122,7 +131,7 @@ async def _first_cluster(call: Call, out: "Console") -> None:
     judged(await watch(call.channel, operation, console=out), SUCCEEDED)
 
 
-def _summary(settings: "Settings", *, cluster: bool) -> str:
+def _summary(settings: "Settings", *, cluster: bool, first: str) -> str:
     temporal = settings.temporal
     host = temporal.address.rpartition(":")[0]
     ui = f"http://{host}:{temporal.ui_port}" if temporal.embedded else "where Temporal runs"
@@ -135,6 +144,11 @@ def _summary(settings: "Settings", *, cluster: bool) -> str:
     ]
     if settings.site.embedded:
         lines.append(f"  MAAS         http://{settings.site.host}:{settings.site.port}/MAAS/")
+    if first:
+        name, _, password = first.partition(" ")
+        lines.append(
+            f"  sign-in      {name} with {password}   (told this once; none is needed here)"
+        )
     lines += [
         f"  state, logs  {settings.state}/   (delete it to begin anew; nothing is kept elsewhere)",
         "",
@@ -231,21 +245,24 @@ def _program(name: str) -> str:
 
 async def migrate() -> None:
     """Bring the database to the newest tables before anybody opens it."""
+    await _stored("migrate")
+
+
+async def _stored(command: str) -> str:
+    """What `python -m store` has to say to that."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "store",
-        "migrate",
+        *(sys.executable, "-m", "store", command),
         stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
+        stderr=asyncio.subprocess.PIPE,
     )
-    said, _ = await process.communicate()
+    said, complained = await process.communicate()
     if process.returncode:
         raise Complaint(
             "the database could not be brought up to date",
-            lines=said.decode(errors="replace").splitlines()[-5:],
-            do="python -m store migrate shows it alone",
+            lines=(said + complained).decode(errors="replace").splitlines()[-5:],
+            do=f"python -m store {command} shows it alone",
         )
+    return said.decode().strip()
 
 
 @contextmanager

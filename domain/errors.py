@@ -89,7 +89,22 @@ class Conflict(DomainError):
 
 
 class Exhausted(DomainError):
+    """May say after how long there is something again."""
+
     usual_reason = "EXHAUSTED"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        subject: str = "",
+        reason: str = "",
+        do: str = "",
+        facts: Mapping[str, str] | None = None,
+        retry_seconds: int = 0,
+    ) -> None:
+        super().__init__(message, subject=subject, reason=reason, do=do, facts=facts)
+        self.retry_seconds = retry_seconds
 
 
 class Unsupported(DomainError):

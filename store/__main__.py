@@ -1,14 +1,16 @@
 """Brings the database to the newest tables, says whether it is there, or drafts a revision; and
-opens what was sealed.
+opens what was sealed; and lets the first administrator in.
 
 python -m store migrate [--wait SECONDS]
 python -m store check
 python -m store draft MESSAGE
 python -m store open BACKUP ARCHIVE
+python -m store administrator [NAME]
 """
 
 import argparse
 import asyncio
+import secrets
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,12 +19,15 @@ from time import monotonic
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
-from domain.errors import DomainError, Failed, Unavailable
+from domain.access import misnamed
+from domain.errors import DomainError, Failed, Invalid, Unavailable
 from settings import read
 from store import schema
 from store.engine import Database
+from store.passwords import Passwords
 from store.sealed_files import unseal
 from store.sealing import Seal
+from store.users import Users
 
 PAUSE_SECONDS = 0.5
 """Between two looks at a database that is starting."""
@@ -43,6 +48,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     opening.add_argument(
         "archive", type=Path, help="the tar archive to be made of it; with secrets in it"
     )
+    first = commands.add_parser(
+        "administrator", help="add the first user, unless there are some, and tell the password"
+    )
+    first.add_argument("name", nargs="?", default="admin", help="what to call them (admin)")
     given = parser.parse_args(arguments)
     try:
         return asyncio.run(_run(given))
@@ -58,6 +67,8 @@ async def _run(given: argparse.Namespace) -> int:
     if given.command == "open":
         return _open(given.backup, given.archive)
     url = read().database
+    if given.command == "administrator":
+        return await _administrator(url, given.name)
     return await (_check(url) if given.command == "check" else _migrate(url, given.wait))
 
 
@@ -89,6 +100,23 @@ async def _migrate(url: str, wait_seconds: float) -> int:
         else:
             print(f"{_shown(url)} is at {revision}, the newest revision")
             return 0
+
+
+async def _administrator(url: str, name: str) -> int:
+    """Print name and password once. Where there are users already, nothing is printed."""
+    if violations := misnamed(name):
+        raise Invalid(f"{name!r} {violations[0].description}", do="choose another name")
+    database, passwords = Database(url, connections=1), Passwords()
+    try:
+        password = secrets.token_urlsafe(12)
+        if await Users(database).begin(name, await passwords.hashed(password)):
+            print(f"{name} {password}")
+        else:
+            print("there are users already: nothing is changed", file=sys.stderr)
+        return 0
+    finally:
+        passwords.close()
+        await database.close()
 
 
 async def _check(url: str) -> int:

@@ -48,6 +48,10 @@ AWAY = frozenset(
 out of resources, starting or stopping, its disk; SQLite's: the file cannot be read or written."""
 
 
+UNKEPT = frozenset({"22021", "22P05"})
+"""PostgreSQL's character not in its repertoire: whoever asks has sent what cannot be written."""
+
+
 class Database:
     """A database by its URL: `sqlite+aiosqlite:///path` or `postgresql+asyncpg://…`."""
 
@@ -161,6 +165,8 @@ def _run(
                         rehearsal.end_here()
                     return answer
             except DBAPIError as error:
+                if not UNKEPT.isdisjoint(_codes(error)):
+                    raise Invalid("a text holds a NUL, which cannot be kept") from error
                 if not _collided(error) or attempt == TRIES:
                     if _gone(error):
                         raise _away(error) from error

@@ -7,6 +7,7 @@ from sqlalchemy import text
 from domain.cluster import Phase
 from domain.machine import Sighting
 from domain.operation import Mark, Operation, OperationId, Reached, StepKey
+from store.access_rows import AuditRow
 from store.clusters import Clusters
 from store.engine import Database
 from store.marks import Marks
@@ -69,10 +70,12 @@ class Hands:
         return found
 
     async def everything(self) -> dict[str, list[tuple[object, ...]]]:
-        """Every row of every table."""
+        """Every row of every table, but for the audit trail, where refusals are, too."""
         found = {}
         async with self.database.session(writes=False) as session:
             for table in Row.metadata.sorted_tables:
+                if table.name == AuditRow.__tablename__:
+                    continue
                 rows = await session.execute(table.select())
                 found[table.name] = sorted((tuple(row) for row in rows), key=repr)
         return found

@@ -12,6 +12,7 @@ from domain.errors import DomainError, Failure
 from domain.frozen import Frozen
 from domain.machine import Sighting
 from domain.operation import Operation, Reached
+from store.access_rows import AuditRow
 from store.rows import Row
 from tests.store.desk import Desk, ask
 from tests.store.invariants import broken
@@ -114,4 +115,5 @@ async def test_the_laws_hold_at_the_end_of_every_story(
 async def _clear(desk: Desk) -> None:
     async with desk.database.session(writes=True) as session:
         for table in Row.metadata.sorted_tables:
-            await session.execute(table.delete())
+            if table.name != AuditRow.__tablename__:  # it only grows
+                await session.execute(table.delete())

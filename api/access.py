@@ -1,0 +1,192 @@
+"""What every method asks of whoever calls it: a row for each, by its full name.
+
+A method that is served without a row keeps the server from starting. To add one, say which of the
+permissions below it is; one that changes anything is in the audit trail from then on."""
+
+from collections.abc import Mapping
+
+from domain.access import Permission, Role
+
+READERS = frozenset({Role.VIEWER, Role.OPERATOR, Role.ADMIN})
+WRITERS = frozenset({Role.OPERATOR, Role.ADMIN})
+EVERY_ROLE = frozenset(Role)
+
+OPEN = Permission(None)
+"""Nobody has to sign in for it."""
+SIGNED_IN = Permission(EVERY_ROLE)
+OWN = Permission(EVERY_ROLE, changes=True)
+"""Everybody's for what is their own; the handler knows whose it is."""
+READ = Permission(READERS)
+CHANGE = Permission(WRITERS, changes=True)
+FORESEE = Permission(WRITERS)
+"""Does all that a change does, and takes it back."""
+GOVERN = Permission(frozenset({Role.ADMIN}), changes=True)
+INSPECT = Permission(frozenset({Role.ADMIN}))
+REPORT = Permission(frozenset({Role.AGENT, Role.ADMIN}))
+"""For programs at the edge and on nodes. What they say all day is not in the audit trail."""
+SHARED = Permission(READERS | {Role.DEVELOPER})
+"""What every developer may see, since their objects are made of it."""
+
+
+def mine(*owners: str) -> Permission:
+    """A change of what belongs to a developer, whom the request names there."""
+    return Permission(WRITERS | {Role.DEVELOPER}, changes=True, owners=owners)
+
+
+def shown(*owners: str) -> Permission:
+    """A show, of which developers get what is theirs."""
+    return Permission(READERS | {Role.DEVELOPER}, owners=owners, narrows=True)
+
+
+DEVELOPER = "key.name"
+APP = "key.developer_key.name"
+CLUSTER_INST = "key.developer"
+APP_INST = ("key.app_key.developer_key.name", "key.cluster_inst_key.developer")
+EXEC = ("app_inst_key.app_key.developer_key.name", "app_inst_key.cluster_inst_key.developer")
+
+KAAS = {
+    "cnct.kaas.api.Cluster/CreateCluster": CHANGE,
+    "cnct.kaas.api.Cluster/GetCluster": CHANGE._replace(changes=False),  # it has the kubeconfig
+    "cnct.kaas.api.Cluster/DeleteCluster": CHANGE,
+    "cnct.kaas.api.Cluster/GetClusterList": READ,
+    "cnct.kaas.api.Cluster/GetClusterNodesStatus": READ,
+    "cnct.kaas.api.Cluster/GetVersionInformation": SIGNED_IN,
+    "cnct.kaas.api.Cluster/AddNodePool": CHANGE,
+    "cnct.kaas.api.Cluster/DeleteNodePool": CHANGE,
+    "cnct.kaas.api.Cluster/ScaleNodePool": CHANGE,
+    "cnct.kaas.api.Cluster/GetUpgradeClusterInformation": READ,
+    "cnct.kaas.api.Cluster/UpgradeCluster": CHANGE,
+}
+
+OPS = {
+    "windlass.v1.Clusters/Watch": READ,
+    "windlass.v1.Operations/List": READ,
+    "windlass.v1.Operations/Get": READ,
+    "windlass.v1.Operations/Watch": READ,
+    "windlass.v1.Operations/Cancel": CHANGE,
+    "windlass.v1.Operations/Pause": CHANGE,
+    "windlass.v1.Operations/Resume": CHANGE,
+    "windlass.v1.Operations/Approve": CHANGE,
+    "windlass.v1.Operations/Plan": FORESEE,
+    "google.longrunning.Operations/ListOperations": READ,
+    "google.longrunning.Operations/GetOperation": READ,
+    "google.longrunning.Operations/DeleteOperation": CHANGE,
+    "google.longrunning.Operations/CancelOperation": CHANGE,
+    "google.longrunning.Operations/WaitOperation": READ,
+    "windlass.v1.Health/GetPolicy": READ,
+    "windlass.v1.Health/SetPolicy": CHANGE,
+    "windlass.v1.Health/Repair": CHANGE,
+    "windlass.v1.Health/Why": READ,
+    "windlass.v1.Health/Quarantined": READ,
+    "windlass.v1.Health/Lift": CHANGE,
+    "windlass.v1.Users/WhoAmI": SIGNED_IN,
+    "windlass.v1.Users/Add": GOVERN,
+    "windlass.v1.Users/List": INSPECT,
+    "windlass.v1.Users/SetPassword": OWN,
+    "windlass.v1.Users/SetDisabled": GOVERN,
+    "windlass.v1.Tokens/Create": OWN,
+    "windlass.v1.Tokens/List": SIGNED_IN,
+    "windlass.v1.Tokens/Revoke": OWN,
+    "windlass.v1.Audit/List": INSPECT,
+    "windlass.v1.Audit/Verify": INSPECT,
+}
+
+EDGE = {
+    "edgeproto.DeveloperApi/CreateDeveloper": CHANGE,
+    "edgeproto.DeveloperApi/DeleteDeveloper": CHANGE,
+    "edgeproto.DeveloperApi/UpdateDeveloper": mine(DEVELOPER),
+    "edgeproto.DeveloperApi/ShowDeveloper": shown(DEVELOPER),
+    "edgeproto.OperatorApi/CreateOperator": CHANGE,
+    "edgeproto.OperatorApi/DeleteOperator": CHANGE,
+    "edgeproto.OperatorApi/UpdateOperator": CHANGE,
+    "edgeproto.OperatorApi/ShowOperator": SHARED,
+    "edgeproto.FlavorApi/CreateFlavor": CHANGE,
+    "edgeproto.FlavorApi/DeleteFlavor": CHANGE,
+    "edgeproto.FlavorApi/UpdateFlavor": CHANGE,
+    "edgeproto.FlavorApi/ShowFlavor": SHARED,
+    "edgeproto.ClusterApi/CreateCluster": CHANGE,
+    "edgeproto.ClusterApi/DeleteCluster": CHANGE,
+    "edgeproto.ClusterApi/UpdateCluster": CHANGE,
+    "edgeproto.ClusterApi/ShowCluster": SHARED,
+    "edgeproto.AppApi/CreateApp": mine(APP),
+    "edgeproto.AppApi/DeleteApp": mine(APP),
+    "edgeproto.AppApi/UpdateApp": mine(APP),
+    "edgeproto.AppApi/ShowApp": shown(APP),
+    "edgeproto.CloudletApi/CreateCloudlet": CHANGE,
+    "edgeproto.CloudletApi/DeleteCloudlet": CHANGE,
+    "edgeproto.CloudletApi/UpdateCloudlet": CHANGE,
+    "edgeproto.CloudletApi/ShowCloudlet": SHARED,
+    "edgeproto.CloudletInfoApi/ShowCloudletInfo": READ,
+    "edgeproto.CloudletInfoApi/InjectCloudletInfo": CHANGE,
+    "edgeproto.CloudletInfoApi/EvictCloudletInfo": CHANGE,
+    "edgeproto.CloudletMetricsApi/ShowCloudletMetrics": READ,
+    "edgeproto.CloudletRefsApi/ShowCloudletRefs": READ,
+    "edgeproto.ClusterRefsApi/ShowClusterRefs": shown(CLUSTER_INST),
+    "edgeproto.ClusterInstApi/CreateClusterInst": mine(CLUSTER_INST),
+    "edgeproto.ClusterInstApi/DeleteClusterInst": mine(CLUSTER_INST),
+    "edgeproto.ClusterInstApi/UpdateClusterInst": mine(CLUSTER_INST),
+    "edgeproto.ClusterInstApi/ShowClusterInst": shown(CLUSTER_INST),
+    "edgeproto.ClusterInstInfoApi/ShowClusterInstInfo": shown(CLUSTER_INST),
+    "edgeproto.AppInstApi/CreateAppInst": mine(*APP_INST),
+    "edgeproto.AppInstApi/DeleteAppInst": mine(*APP_INST),
+    "edgeproto.AppInstApi/UpdateAppInst": mine(*APP_INST),
+    "edgeproto.AppInstApi/ShowAppInst": shown(APP_INST[0]),
+    "edgeproto.AppInstInfoApi/ShowAppInstInfo": shown(APP_INST[0]),
+    "edgeproto.AppInstMetricsApi/ShowAppInstMetrics": READ,
+    "edgeproto.ExecApi/RunCommand": mine(*EXEC),
+    "edgeproto.ExecApi/SendLocalRequest": REPORT,
+    "edgeproto.ControllerApi/ShowController": READ,
+    "edgeproto.NodeApi/ShowNodeLocal": READ,
+    "edgeproto.NodeApi/ShowNode": READ,
+    "edgeproto.NotifyApi/StreamNotice": REPORT,
+}
+
+NODES = {
+    "scheduler.NodeService/Status": REPORT,
+    "scheduler.NodeService/Register": REPORT,
+    "scheduler.NodeService/Unregister": REPORT,
+    "scheduler.InstanceService/Create": CHANGE,
+    "scheduler.InstanceService/Start": CHANGE,
+    "scheduler.InstanceService/Stop": CHANGE,
+    "scheduler.InstanceService/Destroy": CHANGE,
+    "windlass.node.v1.Window/Report": REPORT,
+    "v1alpha.PublicAPI/GetInfo": READ,
+    "v1alpha.PublicAPI/ListPods": READ,
+    "v1alpha.PublicAPI/InspectPod": READ,
+    "v1alpha.PublicAPI/ListImages": READ,
+    "v1alpha.PublicAPI/InspectImage": READ,
+    "v1alpha.PublicAPI/ListenEvents": READ,
+    "v1alpha.PublicAPI/GetLogs": READ,
+}
+
+KOOR = {
+    "services.auth.AuthService/Login": OPEN._replace(changes=True),
+    "services.auth.AuthService/Logout": OPEN,  # a token that was ended before is good for it, too
+    "services.auth.AuthService/CheckToken": OPEN,
+    "stats.StatsService/GetClusterStats": READ,
+    "stats.StatsService/GetClusterResources": READ,
+    "stats.StatsService/GetClusterNodes": READ,
+    "stats.StatsService/GetClusterRadar": READ,
+    "stats.StatsService/GetKoorCluster": READ,
+}
+
+ABOUT_US = {
+    "grpc.health.v1.Health/Check": OPEN,
+    "grpc.health.v1.Health/Watch": OPEN,
+    "grpc.health.v1.Health/List": OPEN,
+    "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": OPEN,
+    "grpc.reflection.v1.ServerReflection/ServerReflectionInfo": OPEN,
+}
+
+PERMISSIONS: Mapping[str, Permission] = {**KAAS, **OPS, **EDGE, **NODES, **KOOR, **ABOUT_US}
+
+
+def permission(method: str) -> Permission:
+    """What a method asks of its callers."""
+    try:
+        return PERMISSIONS[method]
+    except KeyError:
+        raise LookupError(
+            f"{method} is served and says not who may call it: add a row to api/access.py, "
+            f'such as "{method}": READ, or CHANGE if it changes anything'
+        ) from None

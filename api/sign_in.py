@@ -1,0 +1,97 @@
+"""Signing in: a name and a password for a token. Whatever is wrong costs the same and sounds the
+same, and whoever guesses waits."""
+
+import ipaddress
+from datetime import timedelta
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from domain import access
+from domain.access import TokenInfo
+from domain.errors import Conflict, Exhausted, Invalid, Unauthenticated
+from store.attempts import Attempts
+from store.passwords import Passwords
+from store.tokens import Tokens
+from store.users import Users
+
+
+class Terms(NamedTuple):
+    """What an operator decides about signing in."""
+
+    lifetime: timedelta
+    idle: timedelta
+    """How long a token may lie unused. Nothing: until its lifetime is over."""
+    by_password: bool = True
+
+
+class SignIn:
+    def __init__(
+        self,
+        users: Users,
+        tokens: Tokens,
+        attempts: Attempts,
+        passwords: Passwords,
+        terms: Terms,
+    ) -> None:
+        self._users = users
+        self._tokens = tokens
+        self._attempts = attempts
+        self._passwords = passwords
+        self._terms = terms
+
+    async def sign_in(self, name: str, password: str, peer: str) -> tuple[str, TokenInfo]:
+        """A token for whoever knows the password."""
+        if not self._terms.by_password:
+            raise Conflict(
+                "nobody signs in with a password here",
+                reason="PASSWORD_LOGIN_OFF",
+                do="use a token that an administrator has made, or a certificate",
+            )
+        violations = [*access.misnamed(name), *access.weak(password)]
+        if violations:
+            raise Invalid(
+                "; ".join(f"{each.field} {each.description}" for each in violations),
+                violations=violations,
+            )
+        where = place(peer)
+        await self.prove(name, password, where)
+        return await self._tokens.issue(
+            name, lifetime=self._terms.lifetime, idle=self._terms.idle, source=where
+        )
+
+    async def prove(self, name: str, password: str, where: str) -> None:
+        """Raise unless that is the user's password."""
+        left = await self._attempts.begin(name, where)
+        if left:
+            seconds = -(-left // timedelta(seconds=1))
+            raise Exhausted(
+                f"too many failed sign-ins: wait {seconds} s",
+                reason="SIGN_IN_THROTTLED",
+                do="try again then",
+                retry_seconds=seconds,
+            )
+        lock = await self._users.lock(name)
+        if not await self._passwords.agrees(password, lock.password if lock else "") or not lock:
+            raise Unauthenticated(
+                "wrong user name or password",
+                reason="SIGN_IN_FAILED",
+                do="windlass user passwd sets another password, by an administrator",
+            )
+        await self._attempts.succeed(name, where)
+        if self._passwords.is_dated(lock.password):
+            await self._users.rehash(lock, await self._passwords.hashed(password))
+
+
+def place(peer: str) -> str:
+    """Where somebody is: an IPv4 address, or the network of an IPv6 one, since those come in
+    bunches. `peer` is as gRPC or the HTTP door calls the other end."""
+    host = unquote(peer).removeprefix("ipv4:").removeprefix("ipv6:").rpartition(":")[0].strip("[]")
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return "elsewhere"
+    if address.version == 4:
+        return str(address)
+    if mapped := address.ipv4_mapped:
+        return str(mapped)
+    return str(ipaddress.ip_network((address, 64), strict=False))

@@ -1,0 +1,156 @@
+"""Who somebody is, what a method asks of whoever calls it, and what guessing costs."""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from domain.errors import Invalid, Violation
+from domain.frozen import Frozen
+
+
+class Role(StrEnum):
+    """What somebody is here for. A user has one."""
+
+    VIEWER = "viewer"
+    """Reads everything but secrets and what others did."""
+    DEVELOPER = "developer"
+    """Has the apps and instances of one developer at the edge, and sees no others."""
+    OPERATOR = "operator"
+    """Changes whatever there is."""
+    ADMIN = "admin"
+    """Also says who may do what."""
+    AGENT = "agent"
+    """A program at the edge or on a node that reports to us."""
+
+
+class Principal(Frozen):
+    """Who calls, once that is known."""
+
+    name: str
+    role: Role
+    tenant: str = "default"
+    developer: str = ""
+    """Whose objects at the edge theirs are. Of developers alone."""
+
+
+ANYONE = Principal(name="anonymous", role=Role.ADMIN)
+"""Whoever calls where nobody has to sign in."""
+
+NO_ONE = Principal(name="anonymous", role=Role.VIEWER)
+"""Whoever calls what is open to everybody, where the rest is not."""
+
+
+class Permission(NamedTuple):
+    """What a method asks of whoever calls it. Every method that is served has one."""
+
+    roles: frozenset[Role] | None
+    """Who may call it. None: everybody, signed in or not."""
+    changes: bool = False
+    """Whether calls are written into the audit trail."""
+    owners: tuple[str, ...] = ()
+    """Where a request says whose object is meant, such as `key.developer`. The first has to say
+    it, others may leave it open."""
+    narrows: bool = False
+    """Whether the request is a filter: a developer's is narrowed to what is theirs."""
+
+
+class User(Frozen):
+    """Somebody who can sign in."""
+
+    principal: Principal
+    disabled: bool = False
+    has_password: bool = False
+    created: datetime
+
+
+class TokenInfo(Frozen):
+    """What is known of a token, which is everything but the token."""
+
+    id: str
+    user: str
+    label: str
+    """What its user calls it. Empty: it came of signing in."""
+    created: datetime
+    expires: datetime
+    used: datetime
+    revoked: datetime | None = None
+    source: str = ""
+
+
+class Session(Frozen):
+    """A credential that was found good."""
+
+    principal: Principal
+    digest: str = ""
+    """Of the token. Empty: there is none, and nothing of it can end."""
+    expires: datetime | None = None
+    used: datetime = datetime.min.replace(tzinfo=UTC)
+    """When the token was last said to be used."""
+
+
+USERNAME = re.compile(r"[A-Za-z0-9_-]{3,24}")
+PASSWORD_CHARACTERS, PASSWORD_BYTES = 6, 70
+
+
+def misnamed(name: str) -> list[Violation]:
+    """What is wrong with the name of a user."""
+    if USERNAME.fullmatch(name) and name != ANYONE.name:
+        return []
+    said = f"must be 3 to 24 letters, digits, dashes or underscores, and not {ANYONE.name}"
+    return [Violation(field="username", description=said)]
+
+
+def weak(password: str) -> list[Violation]:
+    """What is wrong with a password. It is never repeated."""
+    size = len(password.encode(errors="replace"))
+    if len(password) >= PASSWORD_CHARACTERS and size <= PASSWORD_BYTES:
+        return []
+    said = f"must have {PASSWORD_CHARACTERS} characters or more, and {PASSWORD_BYTES} bytes or less"
+    return [Violation(field="password", description=said)]
+
+
+FREE_TRIES = 5
+"""So many failures of a user from one place before it has to wait."""
+
+FREE_TRIES_OF_A_PLACE = 20
+"""So many from one place, whoever it says it is."""
+
+LONGEST_WAIT = timedelta(minutes=15)
+FORGOTTEN_AFTER = timedelta(hours=1)
+"""Failures count until none was added for so long."""
+
+
+def wait(failures: int, free: int) -> timedelta:
+    """How long to wait after so many failures before the next try: twice as long each time."""
+    if failures < free:
+        return timedelta()
+    return min(timedelta(seconds=2 ** min(failures - free, 20)), LONGEST_WAIT)
+
+
+def is_open(mode: str, addresses: Iterable[str], *, beyond_loopback: bool) -> bool:
+    """Whether whoever does not sign in may do everything, at doors that listen there. Invalid if
+    that was said of doors which others can reach, and was not said twice."""
+    inside = all(map(_is_loopback, addresses))
+    if mode != "open":
+        return not mode and inside
+    if not inside and not beyond_loopback:
+        raise Invalid(
+            "a door that others can reach would be open to all of them",
+            reason="OPEN_TO_ALL",
+            do="set WINDLASS_AUTH__MODE=required, or say it twice: "
+            "WINDLASS_AUTH__OPEN_BEYOND_LOOPBACK=true",
+        )
+    return True
+
+
+def _is_loopback(address: str) -> bool:
+    host = address.rpartition(":")[0].strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,44 @@
+"""What is written down of everybody who changes something, and how each line holds the next."""
+
+import hashlib
+from datetime import datetime
+
+from domain.frozen import Frozen
+
+
+class Deed(Frozen):
+    """That somebody changed something, or tried to."""
+
+    time: datetime
+    user: str
+    source: str = ""
+    """Where they were."""
+    method: str
+    subject: str = ""
+    """What it was about, as far as the request names it."""
+    code: str
+    reason: str = ""
+    """Why, if it was refused."""
+    operation: str = ""
+    request_id: str = ""
+
+
+class Line(Frozen):
+    """A deed in the trail."""
+
+    number: int
+    deed: Deed
+
+
+class Verdict(Frozen):
+    """Whether the trail is whole."""
+
+    lines: int
+    broken: int = 0
+    """The number of the first line that does not follow. 0: all do."""
+    chain: str = ""
+
+
+def chained(before: str, number: int, line: str) -> str:
+    """What a line is held by: nobody changes one, or leaves one out, without all that follow."""
+    return hashlib.sha256(f"{before}\n{number}\n{line}".encode()).hexdigest()

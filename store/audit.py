@@ -1,0 +1,86 @@
+"""The audit trail: a line for everything that somebody changed or tried to, in one order.
+
+The database itself refuses to change or delete a line. Whoever gets around that breaks the chain,
+which `verify` walks along. A trail whose end was cut off is whole, too; only who kept its last
+chain elsewhere can tell."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import insert, select, text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.audit import Deed, Line, Verdict, chained
+from store.access_rows import AuditRow
+from store.engine import Database, Store, reading, transaction
+from store.gather import Gather
+from store.rows import table_of
+
+ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtext('windlass audit'))")
+PAGE = 1000
+
+
+class Audit(Store):
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._together: Gather[Deed, None] = Gather(self._written)
+
+    async def write(self, deed: Deed) -> None:
+        """Add a line. What is to be written at the same time is written together."""
+        await self._together.ask(deed)
+
+    @transaction
+    async def _written(self, session: AsyncSession, deeds: Sequence[Deed]) -> list[None]:
+        if not self._database.is_sqlite:
+            await session.execute(ONE_AT_A_TIME)
+        last = select(AuditRow).order_by(AuditRow.number.desc()).limit(1)
+        row = await session.scalar(last)
+        number, chain = (row.number, row.chain) if row else (0, "")
+        for deed in deeds:
+            number, line = number + 1, deed.model_dump_json(exclude_defaults=True)
+            chain = chained(chain, number, line)
+            values = {
+                "number": number,
+                "time": deed.time,
+                "user_name": deed.user,
+                "line": line,
+                "chain": chain,
+            }
+            await session.execute(insert(table_of(AuditRow)).values(values).inline())
+        return [None] * len(deeds)
+
+    @reading
+    async def list(
+        self,
+        session: AsyncSession,
+        *,
+        after: int,
+        most: int,
+        latest: bool = False,
+        user: str = "",
+    ) -> Sequence[Line]:
+        """Lines past a number, or the latest, which come first then; of one user, or of all."""
+        query = select(AuditRow).limit(most)
+        if user:
+            query = query.where(AuditRow.user_name == user)
+        if latest:
+            query = query.order_by(AuditRow.number.desc())
+        else:
+            query = query.where(AuditRow.number > after).order_by(AuditRow.number)
+        rows = await session.scalars(query)
+        return [Line(number=row.number, deed=Deed.model_validate_json(row.line)) for row in rows]
+
+    async def verify(self) -> Verdict:
+        """Walk along the whole trail, a page at a time."""
+        number, chain = 0, ""
+        while rows := await self._page(number):
+            for row in rows:
+                expected = chained(chain, number + 1, row.line)
+                if row.number != number + 1 or row.chain != expected:
+                    return Verdict(lines=number, broken=number + 1, chain=chain)
+                number, chain = row.number, row.chain
+        return Verdict(lines=number, chain=chain)
+
+    @reading
+    async def _page(self, session: AsyncSession, after: int) -> Sequence[AuditRow]:
+        query = select(AuditRow).where(AuditRow.number > after).order_by(AuditRow.number)
+        return (await session.scalars(query.limit(PAGE))).all()

@@ -1,0 +1,164 @@
+"""Tokens: 256 random bits that stand for somebody, of which only the digest is kept.
+
+A token ends when it expires, when it lies unused for too long, when it is revoked, and when its
+user is disabled, whichever comes first. Ended ones are kept for a week: logging out again with one
+is no error."""
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+from sqlalchemy import delete, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.access import Session, TokenInfo
+from domain.errors import NotFound
+from store.access_rows import TokenRow, UserRow
+from store.engine import Database, Store, reading, transaction
+from store.gather import Gather
+from store.rows import now
+from store.users import principal_of
+
+PREFIX = "windlass_"
+"""What tokens begin with, so that scanners of leaked secrets know them."""
+
+USED_SECONDS = 60
+"""That a token is used is written down as seldom as this: reading is what people wait for."""
+
+KEPT = timedelta(days=7)
+MOST = 1000
+
+
+def digest_of(token: str) -> str:
+    return hashlib.sha256(token.encode(errors="replace")).hexdigest()
+
+
+class Tokens(Store):
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._together: Gather[str, Session | None] = Gather(self._found)
+
+    @transaction
+    async def issue(
+        self,
+        session: AsyncSession,
+        user: str,
+        *,
+        lifetime: timedelta,
+        idle: timedelta = timedelta(),
+        label: str = "",
+        source: str = "",
+    ) -> tuple[str, TokenInfo]:
+        """A new token, which nobody can tell again, and what is known of it."""
+        moment = now()
+        await session.execute(delete(TokenRow).where(TokenRow.ended < moment - KEPT))
+        if await session.get(UserRow, user) is None:
+            raise NotFound(f"there is no user {user}", subject=user, reason="USER_NOT_FOUND")
+        token = PREFIX + secrets.token_urlsafe(32)
+        row = TokenRow(
+            digest=digest_of(token),
+            id=uuid4().hex[:12],
+            user_name=user,
+            label=label,
+            created=moment,
+            expires=moment + lifetime,
+            idle_seconds=int(idle.total_seconds()),
+            used=moment,
+            ended=moment,
+            source=source,
+        )
+        row.ended = _end(row)
+        session.add(row)
+        return token, _info(row)
+
+    async def session(self, digest: str) -> Session | None:
+        """Whom a token stands for, or None if it is no good. Those who ask together are answered
+        by one query."""
+        return await self._together.ask(digest)
+
+    @transaction
+    async def use(self, session: AsyncSession, digest: str) -> None:
+        """Note that a token is used."""
+        row = await session.get(TokenRow, digest, with_for_update=True)
+        if row is not None and row.revoked is None and row.ended > now():
+            row.used = now()
+            row.ended = _end(row)
+
+    @transaction
+    async def revoke(self, session: AsyncSession, digest: str) -> bool:
+        """End a token. Again, while it is remembered, is success; False if it never was one."""
+        row = await session.get(TokenRow, digest, with_for_update=True)
+        if row is None:
+            return False
+        _end_now(row)
+        return True
+
+    @transaction
+    async def revoke_named(self, session: AsyncSession, token: str, user: str) -> str:
+        """End a token by its id, and return its digest. With a user, only one of theirs."""
+        query = select(TokenRow).where(TokenRow.id == token).with_for_update()
+        row = await session.scalar(query)
+        if row is None or (user and row.user_name != user):
+            raise NotFound(
+                f"there is no token {token}",
+                subject=token,
+                reason="TOKEN_NOT_FOUND",
+                do="windlass token list shows them",
+            )
+        _end_now(row)
+        return row.digest
+
+    @reading
+    async def of(self, session: AsyncSession, user: str) -> Sequence[TokenInfo]:
+        """The tokens that are good, of a user, or of all if none is named; the newest first."""
+        query = select(TokenRow).where(TokenRow.ended > now())
+        if user:
+            query = query.where(TokenRow.user_name == user)
+        rows = await session.scalars(query.order_by(TokenRow.created.desc()).limit(MOST))
+        return [_info(row) for row in rows]
+
+    @reading
+    async def _found(
+        self, session: AsyncSession, digests: Sequence[str]
+    ) -> list[Session | Exception | None]:
+        moment = now()
+        query = select(TokenRow, UserRow).join(UserRow, UserRow.name == TokenRow.user_name)
+        rows = await session.execute(query.where(TokenRow.digest.in_(set(digests))))
+        found = {
+            token.digest: Session(
+                principal=principal_of(user),
+                digest=token.digest,
+                expires=token.ended,
+                used=token.used,
+            )
+            for token, user in rows
+            if token.revoked is None and token.ended > moment and not user.disabled
+        }
+        return [found.get(digest) for digest in digests]
+
+
+def _end(row: TokenRow) -> datetime:
+    """When a token ends that is not used again."""
+    if not row.idle_seconds:
+        return row.expires
+    return min(row.expires, row.used + timedelta(seconds=row.idle_seconds))
+
+
+def _end_now(row: TokenRow) -> None:
+    if row.revoked is None:
+        row.revoked = row.ended = now()
+
+
+def _info(row: TokenRow) -> TokenInfo:
+    return TokenInfo(
+        id=row.id,
+        user=row.user_name,
+        label=row.label,
+        created=row.created,
+        expires=row.expires,
+        used=row.used,
+        revoked=row.revoked,
+        source=row.source,
+    )

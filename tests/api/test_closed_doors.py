@@ -1,0 +1,178 @@
+"""Every method that is served, called by whoever may not: all refused, and always the same way.
+
+The list is made of what the server serves, and what each asks of its callers of `api/access.py`, so
+a new service is in here by being served. All of them share one server."""
+
+import importlib
+import pkgutil
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import grpc
+import grpc.aio
+import pytest
+from google.protobuf import descriptor_pool
+
+from api import build
+from api.__main__ import Api
+from api.access import PERMISSIONS, permission
+from api.launch import client
+from domain.access import Principal, Role
+from protos import gen
+from settings import Auth, Settings, Temporal
+from store import schema
+from store.engine import Database
+from store.tokens import Tokens, digest_of
+from store.users import Users
+from tests.api.caller import NOBODY, read
+from tests.api.signed import PEOPLE, bearer, people
+
+UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
+FORBIDDEN = grpc.StatusCode.PERMISSION_DENIED
+
+
+class Closed(NamedTuple):
+    """A server at which everybody has to sign in, and some who have."""
+
+    api: Api
+    channel: grpc.aio.Channel
+    tokens: dict[str, str]
+    bad: dict[str, str]
+
+    async def call(
+        self, method: str, token: str | None, seconds: float = 30
+    ) -> tuple[grpc.StatusCode, str]:
+        """What an empty request is answered with: its code, and why."""
+        calling: Any = self.channel.stream_stream(f"/{method}")
+        given = None if token is None else bearer(token)
+        call = calling(iter([b""]), metadata=given, timeout=seconds)
+        try:
+            await call.read()
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                return error.code(), ""
+            return error.code(), read(error).reason
+        finally:
+            call.cancel()
+        return grpc.StatusCode.OK, ""
+
+
+@pytest.fixture(scope="session")
+async def closed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Closed]:
+    folder: Path = tmp_path_factory.mktemp("closed")
+    settings = Settings(
+        state=folder,
+        grpc_address="127.0.0.1:0",
+        http_address="127.0.0.1:0",
+        temporal=Temporal(address=NOBODY),
+        auth=Auth(mode="required"),
+    )
+    await schema.upgrade(settings.database)
+    api = Api(settings, await client(NOBODY, "default"), build.Build())
+    address, _ = await api.start()
+    database = Database(settings.database)
+    tokens = await people(database)
+    channel = grpc.aio.insecure_channel(address)
+    yield Closed(api, channel, tokens, await no_good(database))
+    await channel.close()
+    await database.close()
+    await api.stop()
+
+
+async def no_good(database: Database) -> dict[str, str]:
+    """Tokens that have ended, each in its way, of somebody who might do everything."""
+    users, tokens = Users(database), Tokens(database)
+    await users.add(Principal(name="gone", role=Role.ADMIN), "")
+    hour = timedelta(hours=1)
+    expired, _ = await tokens.issue("ada", lifetime=timedelta(0))
+    revoked, _ = await tokens.issue("ada", lifetime=hour)
+    await tokens.revoke(digest_of(revoked))
+    disabled, _ = await tokens.issue("gone", lifetime=hour)
+    await users.disable("gone", disabled=True)
+    return {"expired": expired, "revoked": revoked, "disabled": disabled, "made up": "x" * 43}
+
+
+def contracts() -> Any:
+    """All services of all contracts, served or not."""
+    for module in pkgutil.walk_packages(gen.__path__, f"{gen.__name__}."):
+        if module.name.endswith("_pb2"):
+            importlib.import_module(module.name)
+    return descriptor_pool.Default()
+
+
+def served(api: Api) -> list[str]:
+    return [
+        f"{service.name}/{method.name}"
+        for service in api.services
+        for method in service.described.methods
+    ]
+
+
+async def test_every_method_says_who_may_call_it(closed: Closed) -> None:
+    methods = served(closed.api)
+    assert len(methods) > 60
+    for method in methods:
+        permission(method)
+
+
+def test_a_method_without_a_row_is_told_what_to_add() -> None:
+    with pytest.raises(LookupError, match=r"add a row to api/access.py, such as \"a.B/C\": READ"):
+        permission("a.B/C")
+
+
+def test_no_row_is_for_a_method_that_is_in_no_contract() -> None:
+    pool = contracts()
+    for method in PERMISSIONS:
+        service, _, name = method.replace("reflection.v1.", "reflection.v1alpha.").partition("/")
+        assert name in pool.FindServiceByName(service).methods_by_name, method
+
+
+def test_owners_are_fields_of_the_request() -> None:
+    pool = contracts()
+    for method, asked in PERMISSIONS.items():
+        service, _, name = method.partition("/")
+        for path in asked.owners:
+            described = pool.FindServiceByName(service).methods_by_name[name].input_type
+            *above, last = path.split(".")
+            for each in above:
+                described = described.fields_by_name[each].message_type
+            assert described.fields_by_name[last].type == 9, f"{method}: {path}"
+
+
+async def test_nobody_gets_in_without_a_good_token(closed: Closed) -> None:
+    for method in served(closed.api):
+        if permission(method).roles is None:
+            continue
+        assert await closed.call(method, None) == (UNAUTHENTICATED, "NO_TOKEN"), method
+        for how, token in closed.bad.items():
+            expected = (UNAUTHENTICATED, "INVALID_TOKEN")
+            assert await closed.call(method, token) == expected, (method, how)
+
+
+async def test_nobody_does_what_is_not_for_their_role(closed: Closed) -> None:
+    for method in served(closed.api):
+        roles = permission(method).roles
+        for who in PEOPLE:
+            if roles is not None and who.role not in roles:
+                expected = (FORBIDDEN, "FORBIDDEN")
+                assert await closed.call(method, closed.tokens[who.name]) == expected, (method, who)
+
+
+async def test_developers_change_nothing_of_others(closed: Closed) -> None:
+    for method in served(closed.api):
+        asked = permission(method)
+        if asked.owners and not asked.narrows:
+            assert await closed.call(method, closed.tokens["dev"]) == (FORBIDDEN, "FORBIDDEN")
+
+
+async def test_whoever_may_is_let_in(closed: Closed) -> None:
+    """An empty request is not answered well as a rule, but it is not shut out either."""
+    refused = {UNAUTHENTICATED, FORBIDDEN, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN}
+    for method in served(closed.api):
+        asked = permission(method)
+        if asked.roles is not None and not asked.narrows:
+            code, _ = await closed.call(method, closed.tokens["ada"], seconds=3)
+            assert Role.ADMIN in asked.roles
+            assert code not in refused, method

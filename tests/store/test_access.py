@@ -1,0 +1,171 @@
+"""Users, tokens, guesses and the audit trail, as the database keeps them."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import text, update
+from sqlalchemy.exc import DBAPIError
+
+from domain.access import FREE_TRIES, FREE_TRIES_OF_A_PLACE, Principal, Role
+from domain.audit import Deed
+from domain.errors import AlreadyExists, Conflict, NotFound
+from store.access_rows import AttemptRow, TokenRow
+from store.attempts import Attempts
+from store.audit import Audit
+from store.engine import Database
+from store.passwords import Passwords
+from store.rows import now
+from store.tokens import PREFIX, Tokens, digest_of
+from store.users import Users
+
+HOUR = timedelta(hours=1)
+ADA = Principal(name="ada", role=Role.ADMIN)
+BOB = Principal(name="bob", role=Role.DEVELOPER, developer="acme")
+
+
+async def said(database: Database, statement: Any) -> None:
+    async with database.session(writes=True) as session:
+        await session.execute(statement)
+
+
+async def test_users_come_once_and_the_first_administrator_only_to_nobody(
+    database: Database,
+) -> None:
+    users = Users(database)
+    assert await users.begin("admin", "hash")
+    assert not await users.begin("other", "hash")
+    await users.add(BOB, "")
+    with pytest.raises(AlreadyExists):
+        await users.add(BOB, "hash")
+    assert [user.principal.name for user in await users.all()] == ["admin", "bob"]
+    assert await users.principal("bob") == BOB
+    assert await users.lock("bob") is None, "who has no password cannot give the right one"
+    with pytest.raises(Conflict):
+        await users.disable("admin", disabled=True)
+    with pytest.raises(NotFound):
+        await users.set_password("nobody", "hash")
+
+
+async def test_a_token_ends_in_each_of_the_ways_there_are(database: Database) -> None:
+    users, tokens = Users(database), Tokens(database)
+    await users.add(ADA, "hash")
+    await users.add(BOB, "hash")
+
+    async def made(**terms: Any) -> str:
+        token, _ = await tokens.issue("bob", **{"lifetime": HOUR, **terms})
+        assert token.startswith(PREFIX)
+        return digest_of(token)
+
+    async def good(digest: str) -> bool:
+        return await tokens.session(digest) is not None
+
+    kept, idle, revoked, expired = [
+        await made(label="ci"),
+        await made(idle=timedelta(minutes=1)),
+        await made(),
+        await made(lifetime=timedelta(0)),
+    ]
+    session = await tokens.session(kept)
+    assert session is not None
+    assert session.principal == BOB
+    assert await good(idle)
+    assert await good(revoked)
+    assert not await good(expired)
+    assert not await good(digest_of("no token"))
+    assert await tokens.revoke(revoked)
+    assert await tokens.revoke(revoked), "again is success"
+    assert not await tokens.revoke(digest_of("no token"))
+    ended = update(TokenRow).where(TokenRow.digest == idle)
+    await said(database, ended.values(ended=now()))
+    assert [await good(each) for each in (kept, idle, revoked)] == [True, False, False]
+    await users.set_password("bob", "another")
+    assert await good(kept), "it did not come of the password"
+    await users.disable("bob", disabled=True)
+    assert not await good(kept)
+    await users.disable("bob", disabled=False)
+    assert not await good(kept), "who is let in again needs a new one"
+
+
+async def test_using_a_token_lets_it_live_on_but_not_for_ever(database: Database) -> None:
+    users, tokens = Users(database), Tokens(database)
+    await users.add(BOB, "hash")
+    token, info = await tokens.issue("bob", lifetime=HOUR, idle=timedelta(minutes=50))
+    digest = digest_of(token)
+    before = await tokens.session(digest)
+    assert before is not None
+    assert before.expires is not None
+    assert before.expires < info.expires
+    row = update(TokenRow).where(TokenRow.digest == digest)
+    await said(database, row.values(created=now() - HOUR / 2, expires=now() + HOUR / 2))
+    await tokens.use(digest)
+    after = await tokens.session(digest)
+    assert after is not None
+    assert after.expires is not None
+    assert after.expires <= now() + HOUR / 2
+    with pytest.raises(NotFound):
+        await tokens.revoke_named(info.id, "ada")
+    assert await tokens.revoke_named(info.id, "bob") == digest
+    assert await tokens.of("bob") == []
+
+
+async def test_guesses_are_counted_where_they_are_made(database: Database) -> None:
+    attempts = Attempts(database)
+    for _ in range(FREE_TRIES):
+        assert not await attempts.begin("ada", "10.0.0.1")
+    assert await attempts.begin("ada", "10.0.0.1")
+    assert not await attempts.begin("ada", "10.0.0.2"), "nobody is locked out from elsewhere"
+    assert not await attempts.begin("bob", "10.0.0.1")
+    await said(database, update(AttemptRow).values(last=now() - timedelta(seconds=5)))
+    assert not await attempts.begin("ada", "10.0.0.1"), "the wait is over"
+    await attempts.succeed("ada", "10.0.0.1")
+    assert not await attempts.begin("ada", "10.0.0.1")
+
+
+async def test_many_guesses_at_once_are_no_way_around_the_count(database: Database) -> None:
+    attempts = Attempts(database)
+    tries = [attempts.begin(f"user-{n}", "10.0.0.1") for n in range(FREE_TRIES_OF_A_PLACE + 5)]
+    let = [wait for wait in await asyncio.gather(*tries) if not wait]
+    assert len(let) == FREE_TRIES_OF_A_PLACE
+
+
+async def test_passwords_are_kept_as_hashes_alone() -> None:
+    passwords = Passwords()
+    kept = await passwords.hashed("correct horse")
+    assert kept.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
+    assert "correct horse" not in kept
+    assert await passwords.agrees("correct horse", kept)
+    assert not await passwords.agrees("wrong horse", kept)
+    assert not await passwords.agrees("", "")
+    assert not await passwords.agrees("correct horse", "no hash at all")
+    assert not passwords.is_dated(kept)
+    passwords.close()
+
+
+async def test_the_trail_is_whole_and_only_grows(database: Database) -> None:
+    audit = Audit(database)
+    deeds = [
+        Deed(time=now(), user=f"user-{n % 2}", method="a/B", code="OK", subject=str(n))
+        for n in range(20)
+    ]
+    await asyncio.gather(*(audit.write(deed) for deed in deeds))
+    lines = await audit.list(after=0, most=100)
+    assert [line.number for line in lines] == list(range(1, 21))
+    assert sorted(line.deed.subject for line in lines) == sorted(deed.subject for deed in deeds)
+    assert [line.number for line in await audit.list(after=18, most=100)] == [19, 20]
+    assert [line.number for line in await audit.list(after=0, most=2, latest=True)] == [20, 19]
+    assert {line.deed.user for line in await audit.list(after=0, most=9, user="user-1")} == {
+        "user-1"
+    }
+    whole = await audit.verify()
+    assert (whole.lines, whole.broken) == (20, 0)
+    for statement in ("UPDATE audit SET line = ''", "DELETE FROM audit"):
+        with pytest.raises(DBAPIError):
+            await said(database, text(statement))
+    off, on = "ALTER TABLE audit DISABLE TRIGGER USER", "ALTER TABLE audit ENABLE TRIGGER USER"
+    await said(database, text("DROP TRIGGER audit_no_update" if database.is_sqlite else off))
+    await said(database, text("UPDATE audit SET line = '{}' WHERE number = 7"))
+    if not database.is_sqlite:  # the next test has the same tables
+        await said(database, text(on))
+    assert (await audit.verify()).broken == 7
