@@ -1,6 +1,6 @@
 """Upgrades: to which versions a cluster may be brought, and which nodes have their turn when."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 
 from domain.admission import ADMISSION, Asked, Verdict
@@ -28,28 +28,41 @@ HOLDING = frozenset({SlotPhase.JOINED, SlotPhase.HEALTHY, SlotPhase.LOST, SlotPh
 """The phases in which there is a node in a slot, Ready or not."""
 
 
-def offered(cluster: Cluster, slots: Sequence[SlotState], catalogue: Catalogue) -> list[str]:
+def offered(
+    cluster: Cluster,
+    slots: Sequence[SlotState],
+    catalogue: Catalogue,
+    *,
+    silent: Collection[str] = (),
+) -> list[str]:
     """What the cluster can be upgraded to now, oldest first: the same minor version or the next, on
     the series its machines run, and not too new for any kubelet. Of an upgrade that is not finished
     just its version. None while something is being done to the cluster, or while its control plane
-    is not whole."""
+    is not whole or a member of its etcd `silent`."""
     if cluster.phase not in OPEN:
         return []
     newer = [each for each in fitting(slots, catalogue) if each.version != cluster.version]
-    return known(each for each in newer if refusal(cluster, slots, each) is None)
+    return known(each for each in newer if refusal(cluster, slots, each, silent=silent) is None)
 
 
-def hindrance(cluster: Cluster, slots: Sequence[SlotState], catalogue: Catalogue) -> str:
+def hindrance(
+    cluster: Cluster,
+    slots: Sequence[SlotState],
+    catalogue: Catalogue,
+    *,
+    silent: Collection[str] = (),
+) -> str:
     """Why nothing is offered, in a sentence; empty if something is."""
-    if offered(cluster, slots, catalogue):
+    if offered(cluster, slots, catalogue, silent=silent):
         return ""
     if cluster.phase not in OPEN:
         return f"cluster {cluster.name} is {cluster.phase}"
     current = Version.parse(cluster.version)
     newer = [each for each in fitting(slots, catalogue) if current < Version.parse(each.version)]
     wanted = [each for each in newer if cluster.pending in ("", each.version)]
-    for refused in filter(None, (refusal(cluster, slots, each) for each in wanted)):
-        return refused.message
+    for refused in (refusal(cluster, slots, each, silent=silent) for each in wanted):
+        if refused is not None:
+            return refused.message
     if cluster.pending:
         return f"the catalogue does not offer {cluster.pending} any more"
     return f"the catalogue offers nothing newer than {cluster.version}"
@@ -78,9 +91,16 @@ def chosen(cluster: str, version: str, catalogue: Catalogue) -> str:
     raise Invalid(f"version: {wrong}", subject=cluster, violations=[field])
 
 
-def refusal(cluster: Cluster, slots: Sequence[SlotState], release: Release) -> Conflict | None:
+def refusal(
+    cluster: Cluster,
+    slots: Sequence[SlotState],
+    release: Release,
+    *,
+    silent: Collection[str] = (),
+) -> Conflict | None:
     """Why a cluster that nothing is being done to is not upgraded to this release; None: it may be.
-    What was begun may always be gone on with, also where it left the control plane in pieces."""
+    What was begun may be gone on with, also where it left the control plane in pieces, unless that
+    takes a control plane down while a member of etcd other than its own is `silent`."""
     masters = [each for each in slots if each.slot.role is Role.CONTROL_PLANE]
     resumes = cluster.pending == release.version
     if cluster.pending and not resumes:
@@ -89,6 +109,10 @@ def refusal(cluster: Cluster, slots: Sequence[SlotState], release: Release) -> C
     whole = len(there) == len(masters) and all(e.phase is SlotPhase.HEALTHY for e in there)
     if not there or not (resumes or whole):
         return _in_pieces(cluster, masters)
+    first = [each.slot.name for each in behind(masters, release.version)][:1]
+    unheard = sorted(set(silent).difference(first if resumes else ()))
+    if unheard and (first or not resumes):
+        return _unheard(cluster, unheard)
     return None if resumes else _out_of_reach(cluster, slots, release)
 
 
@@ -190,6 +214,17 @@ def _in_pieces(cluster: Cluster, masters: Sequence[SlotState]) -> Conflict:
         subject=cluster.name,
         reason="CONTROL_PLANE_NOT_WHOLE",
         do=f"make it whole first: windlass cluster nodes {cluster.name} shows it",
+        facts=_facts(cluster),
+    )
+
+
+def _unheard(cluster: Cluster, unheard: Sequence[str]) -> Conflict:
+    return Conflict(
+        f"etcd of {cluster.name} can spare no member: {', '.join(unheard)} did not answer when it "
+        "was last asked",
+        subject=cluster.name,
+        reason="ETCD_MEMBER_SILENT",
+        do=f"windlass cluster why {cluster.name} shows how to mend it",
         facts=_facts(cluster),
     )
 

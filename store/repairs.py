@@ -64,7 +64,7 @@ class Repairs(Store):
         _refuse_strangers(name, nodes, rows)
         patients = [as_patient(row) for row in rows]
         wanted = await _wanted(session, cluster)
-        silent = await _silent(session, cluster)
+        silent = await silent_of(session, cluster)
         choice = choose(patients, self._prudence, now(), wanted=wanted, silent=silent, named=nodes)
         if choice.mending:
             return await self._record(session, cluster, latest, rows, choice, ask)
@@ -98,7 +98,7 @@ class Repairs(Store):
         unasked = found.policy == Policy.AUTOMATIC and latest.stage != Stage.CANCELLED
         patients = [as_patient(row) for row in rows]
         wanted = await _wanted(session, found)
-        silent = await _silent(session, found)
+        silent = await silent_of(session, found)
         choice = choose(
             patients, self._prudence, now(), wanted=wanted, silent=silent, unasked=unasked
         )
@@ -208,7 +208,8 @@ async def inside_of(session: AsyncSession, cluster: ClusterRow) -> Inside | None
     return Inside.model_validate_json(watch.inside) if watch and watch.inside else None
 
 
-async def _silent(session: AsyncSession, cluster: ClusterRow) -> tuple[str, ...]:
+async def silent_of(session: AsyncSession, cluster: ClusterRow) -> tuple[str, ...]:
+    """The members of its etcd that did not answer when they were last asked."""
     inside = await inside_of(session, cluster)
     return inside.silent if inside else ()
 

@@ -9,12 +9,19 @@ from domain.operation import Ask, Kind, Operation, OperationId
 from domain.releases import Catalogue
 from domain.upgrades import fit, planned, refusal
 from store import answers, operations, plans, slots
-from store.clusters import Building, as_cluster, opened
-from store.engine import Store, transaction
+from store.clusters import Building, as_cluster, living, opened
+from store.engine import Store, reading, transaction
+from store.repairs import silent_of
 from store.rows import now
 
 
 class Upgrades(Store):
+    @reading
+    async def silent(self, session: AsyncSession, tenant: str, name: str) -> tuple[str, ...]:
+        """The members of a cluster's etcd that did not answer when they were last asked."""
+        row = await living(session, tenant, name)
+        return await silent_of(session, row) if row else ()
+
     @transaction
     async def request(
         self,
@@ -37,7 +44,7 @@ class Upgrades(Store):
         rows.sort(key=lambda slot: (pools.get(slot.pool, -1), slot.ordinal))
         states = list(map(slots.slot_state, rows))
         release = fit(states, version, catalogue)
-        if refused := refusal(cluster, states, release):
+        if refused := refusal(cluster, states, release, silent=await silent_of(session, row)):
             raise refused
         upgrade = planned(
             cluster,

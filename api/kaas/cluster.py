@@ -137,10 +137,11 @@ class Cluster(ClusterServicer):
     ) -> pb.GetUpgradeClusterInformationReply:
         name = convert.named("name", request.name)
         cluster, nodes = await self._clusters.get(name), await self._clusters.nodes(name)
+        silent = await self._upgrades.silent(asked(request).tenant, name)
         catalogue = self._offer.catalogue
-        versions = offered(cluster, nodes.slots, catalogue)
+        versions = offered(cluster, nodes.slots, catalogue, silent=silent)
         if not versions:
-            explain(context, hindrance(cluster, nodes.slots, catalogue))
+            explain(context, hindrance(cluster, nodes.slots, catalogue, silent=silent))
         return pb.GetUpgradeClusterInformationReply(ok=bool(versions), versions=versions)
 
     async def UpgradeCluster(

@@ -180,6 +180,21 @@ def test_a_control_plane_without_any_node_is_not_gone_on_with() -> None:
     assert refused.reason == "CONTROL_PLANE_NOT_WHOLE"
 
 
+def test_while_a_member_of_etcd_is_silent_no_upgrade_is_begun() -> None:
+    masters = [MASTER, master(name="c1"), master(name="c2")]
+    assert offered(cluster(), masters, CATALOGUE, silent=["c2"]) == []
+    assert "c2 did not answer" in hindrance(cluster(), masters, CATALOGUE, silent=["c2"])
+    release = Release(version="1.32.1", series="jammy")
+    half = cluster(phase=Phase.DEGRADED, pending="1.32.1")
+    left = [master("1.32.1"), master(name="c1", phase=SlotPhase.JOINED), master(name="c2")]
+    assert refusal(half, left, release, silent=["c1"]) is None, "it is its turn"
+    refused = refusal(half, left, release, silent=["c1", "c2"])
+    assert refused is not None
+    assert refused.reason == "ETCD_MEMBER_SILENT"
+    done = [master("1.32.1"), master("1.32.1", name="c1"), master("1.32.1", name="c2"), node()]
+    assert refusal(half, done, release, silent=["c1"]) is None, "only workers are left"
+
+
 def test_a_node_that_lags_behind_its_cluster_is_brought_after_it() -> None:
     release = Release(version="1.31.4", series="jammy")
     slots = [MASTER, node("1.30.8", name="late"), node(name="w")]

@@ -10,9 +10,11 @@ from domain.outline import RENEWAL, keys, outline
 from domain.pools import PoolSize
 from domain.releases import Catalogue, Release
 from domain.repairs import Prudence
+from domain.seen import Inside, MemberSeen
 from domain.upgrades import TOUCHES, offered
 from store.repairs import Repairs
-from store.rows import ClusterRow, OperationRow, SlotRow
+from store.rows import ClusterRow, OperationRow, SlotRow, WatchRow
+from store.watches import Watches
 from tests.store.desk import BUILDING, RELEASE, TERMS, Desk, ask
 from tests.store.invariants import broken
 
@@ -92,6 +94,21 @@ async def test_an_upgrade_is_written_down_with_every_node_and_its_turn(desk: Des
     assert not plan.upgrade.resumed
     [row] = await desk.all(OperationRow, id=operation.id)
     assert row.steps == len(keys(outline(operation.kind, plan)))
+
+
+async def test_a_silent_member_of_etcd_is_in_the_way(desk: Desk) -> None:
+    await desk.standing(control_planes=3)
+    cluster = await desk.clusters.get("hello")
+    last = (await desk.clusters.nodes("hello")).slots[2].slot.name
+    watches = Watches(desk.database)
+    assert await desk.upgrades.silent("default", "hello") == ()
+    await watches.heard(cluster.uid)
+    inside = Inside(members=(MemberSeen(name=last, answers=False),))
+    await desk.change(WatchRow, {"inside": inside.model_dump_json()}, cluster=cluster.uid)
+    assert await desk.upgrades.silent("default", "hello") == (last,)
+    with pytest.raises(Conflict, match=f"{last} did not answer") as refused:
+        await upgrade(desk)
+    assert refused.value.reason == "ETCD_MEMBER_SILENT"
 
 
 async def test_pools_have_their_turn_in_the_order_in_which_they_are_shown(desk: Desk) -> None:
