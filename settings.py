@@ -17,7 +17,9 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from domain.cluster import DrainPolicy
 from domain.errors import Invalid
+from domain.machine import Erasing
 from domain.quarantine import FailedMachine
 
 PREFIX = "WINDLASS_"
@@ -84,6 +86,11 @@ class Kaas(Part):
     )
     drain_seconds: float = Field(
         600.0, description="how long pods may take to leave a node that is taken away or upgraded"
+    )
+    drain_policy: DrainPolicy = Field(
+        DrainPolicy.PROCEED,
+        description="what becomes of a node whose pods have not left by then: proceed takes it "
+        "away or upgrades it all the same, strict leaves it as it is",
     )
     approval_seconds: float = Field(
         86_400.0,
@@ -203,6 +210,11 @@ class Maas(Part):
         description="read when api_key is empty; below `state` unless it is set",
     )
     at_once: int = Field(10, description="requests to MAAS at the same time, per process")
+    erase: Erasing = Field(
+        Erasing.NONE,
+        description="what becomes of the disks of machines that are given back: none, quick, "
+        "secure or full; erasing takes up to hours",
+    )
 
     def key(self) -> str:
         """The API key, from the setting or the file it names."""
@@ -338,6 +350,10 @@ class Settings(BaseSettings):
     http_address: str = Field("127.0.0.1:8282", description="where the HTTP door listens")
     request_id_window: timedelta = Field(
         timedelta(hours=24), description="how long a request id is remembered"
+    )
+    operations_kept: timedelta = Field(
+        timedelta(days=90),
+        description="how long an operation that has ended is remembered, with its journal",
     )
     log_format: Literal["json", "text"] = Field("text", description="how log lines are written")
     log_level: Literal["debug", "info", "warning", "error"] = Field(

@@ -154,7 +154,8 @@ class Crew:
         return self._maas
 
     def _machines(self) -> Machines:
-        return Machines(MaasMachines(self._region()), self._settings.kaas.failed_machine)
+        pool = MaasMachines(self._region(), erase=self._settings.maas.erase)
+        return Machines(pool, self._settings.kaas.failed_machine)
 
     def _kubeadm(self) -> Kubeadm:
         return Kubeadm(self._nodes())

@@ -61,6 +61,7 @@ from store.clusters import Building, Clusters
 from store.controllers import Controllers
 from store.engine import Database
 from store.following import Following
+from store.forgetting import Forgetting
 from store.journal import Journal
 from store.observations import Observations
 from store.pools import Pools
@@ -102,6 +103,7 @@ class Api:
         window = settings.request_id_window
         self._pods = FleetWindow(self._database, log_bytes=settings.pods.log_mb * 10**6)
         forget = [
+            partial(Forgetting(self._database).operations, settings.operations_kept),
             partial(Changes(self._database).forget, CHANGES_KEPT),
             partial(self._pods.forget, settings.pods.kept),
         ]
@@ -213,6 +215,7 @@ class Api:
             workers_at_once=kaas.workers_at_once,
             upgrade_at_once=kaas.upgrade_at_once,
             drain_seconds=kaas.drain_seconds,
+            drain_policy=kaas.drain_policy,
         )
         offer = Offer(catalogue(self._settings), limits, building)
         kubeconfigs = Kubeconfigs(

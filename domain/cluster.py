@@ -80,6 +80,17 @@ class Limits(Frozen):
     labels: int = 64
 
 
+class DrainPolicy(StrEnum):
+    """What becomes of a node whose pods have not left it in time.
+
+    PROCEED  it is taken away or upgraded all the same, and they are named
+    STRICT   it is left as it is, and the cluster is DEGRADED
+    """
+
+    PROCEED = "proceed"
+    STRICT = "strict"
+
+
 class Retiring(Frozen):
     """A slot that is to be emptied for good."""
 
@@ -110,7 +121,8 @@ class PoolChange(Frozen):
     dropping: tuple[str, ...] = ()
     """Pools that go once they hold nothing."""
     drain_seconds: float = 600.0
-    """How long the pods of one node may take to leave; then it goes with those that are left."""
+    """How long the pods of one node may take to leave."""
+    drain_policy: DrainPolicy = DrainPolicy.PROCEED
 
     @property
     def size(self) -> int:
@@ -145,7 +157,8 @@ class Upgrade(Frozen):
     at_once: int = 1
     """Nodes of a pool that are upgraded at the same time."""
     drain_seconds: float = 600.0
-    """How long the pods of one node may take to leave; then it is upgraded with those left."""
+    """How long the pods of one node may take to leave."""
+    drain_policy: DrainPolicy = DrainPolicy.PROCEED
 
     @property
     def machines(self) -> tuple[Machine, ...]:

@@ -87,6 +87,8 @@ class Watched(Frozen):
     """The operation that runs on it, or the last one that did."""
     busy: bool
     """Whether that one still runs."""
+    gated: bool = False
+    """Whether it stands before a gate, so that nothing is done until somebody approves."""
     published: bool
     """Whether its API has ever answered."""
     wanted: Mapping[str, int] = {}
@@ -110,8 +112,10 @@ class Watched(Frozen):
 
     @property
     def judged(self) -> bool:
-        """Whether its phase follows from what is seen now."""
-        return self.published and not self.busy and self.finding.phase in JUDGED
+        """Whether what is seen now says how it is: no operation has the say, or one that waits."""
+        resting = not self.busy and self.finding.phase in JUDGED
+        waiting = self.gated and self.finding.phase is Phase.RECONCILING
+        return self.published and (resting or waiting)
 
     @property
     def machines(self) -> tuple[Machine, ...]:
@@ -159,17 +163,20 @@ def is_expiring(inside: Inside | None, now: datetime, tolerance: Tolerance) -> b
 
 
 def judge(watched: Watched, sight: Sight, tolerance: Tolerance) -> Finding:
-    """How the cluster is after this look. Judging the same sight again finds nothing new."""
+    """How the cluster is after this look. Judging the same sight again finds nothing new. Of one
+    that waits at a gate its nodes and troubles are told, and the phase stays the operation's."""
     before = watched.finding
     inside = sight.inside.or_else(before.inside) if sight.inside else before.inside
+    version = "" if watched.gated else watched.version
     if not sight.unanswered:
         slots = tuple(_looked_at(state, sight) for state in before.slots)
         short = [
-            *(trouble for state in slots for trouble in _troubles_of(state, watched.version)),
+            *(trouble for state in slots for trouble in _troubles_of(state, version)),
             *_of_pools(slots, watched.wanted),
             *_of_etcd(slots, inside),
         ]
         phase = Phase.DEGRADED if short else Phase.RUNNING
+        phase = before.phase if watched.gated else phase
         trouble = _told([*short, *_of_certificates(inside, sight.taken, tolerance)])
         return Finding(phase=phase, trouble=trouble, inside=inside, slots=slots)
     since = before.silent_since or sight.taken
@@ -179,7 +186,7 @@ def judge(watched: Watched, sight: Sight, tolerance: Tolerance) -> Finding:
     down = before.phase is Phase.ERROR or not quorum or sight.taken - since >= patience
     silence = f"the API has given no answer since {since:%Y-%m-%d %H:%M:%S} UTC: {why}"
     return Finding(
-        phase=Phase.ERROR if down else before.phase,
+        phase=Phase.ERROR if down and not watched.gated else before.phase,
         trouble=_told([silence] if quorum else [_lost_quorum(inside), silence]),
         silent_since=since,
         why=why,
@@ -238,13 +245,14 @@ def _with_machine(state: SlotState, sight: Sight) -> SlotState:
 
 
 def _troubles_of(state: SlotState, version: str) -> Iterable[str]:
+    """What is wrong with a slot. Empty as the version: they differ while they are upgraded."""
     name = state.slot.name
     because = f" ({state.node.reason})" if state.node and state.node.reason else ""
     if state.phase is not SlotPhase.HEALTHY:
         yield f"{name} {LACKS[state.phase]}{because if state.phase in WATCHED else ''}"
     elif state.node is not None and not state.node.schedulable:
         yield f"{name} takes no pods: somebody closed it"
-    if state.phase is SlotPhase.HEALTHY and state.kubelet not in ("", version):
+    if version and state.phase is SlotPhase.HEALTHY and state.kubelet not in ("", version):
         yield f"{name} runs {state.kubelet}, not {version}"
     if state.phase in WATCHED:
         yield from _of_machine(state)

@@ -15,6 +15,21 @@ class Sighting(StrEnum):
     STUMBLED = "stumbled"
 
 
+class Erasing(StrEnum):
+    """What becomes of the disks of a machine that is given back.
+
+    NONE    nothing: whoever installs it next writes over them
+    QUICK   what says what is on them is wiped
+    SECURE  they are told to erase themselves, and are overwritten where they cannot
+    FULL    all of them is overwritten
+    """
+
+    NONE = "none"
+    QUICK = "quick"
+    SECURE = "secure"
+    FULL = "full"
+
+
 class Role(StrEnum):
     CONTROL_PLANE = "control-plane"
     WORKER = "worker"

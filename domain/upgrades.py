@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 
 from domain.admission import ADMISSION, Asked, Verdict
-from domain.cluster import Cluster, PoolUpgrade, Upgrade
+from domain.cluster import Cluster, DrainPolicy, PoolUpgrade, Upgrade
 from domain.errors import Conflict, Invalid, Violation
 from domain.machine import Role, SlotPhase, SlotState
 from domain.releases import Catalogue, Release, Version, known
@@ -171,6 +171,7 @@ def planned(
     *,
     at_once: int,
     drain_seconds: float,
+    drain_policy: DrainPolicy = DrainPolicy.PROCEED,
 ) -> Upgrade:
     """Who has to be upgraded, and in which order: the control planes, then pool by pool, in the
     order in which the slots are given. Nodes that run the release already are left in peace."""
@@ -193,6 +194,7 @@ def planned(
         done=len(there) - len(left),
         at_once=at_once,
         drain_seconds=drain_seconds,
+        drain_policy=drain_policy,
     )
 
 

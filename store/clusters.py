@@ -13,6 +13,7 @@ from domain.cluster import (
     ClusterNodes,
     ClusterOrder,
     ClusterPlan,
+    DrainPolicy,
     Phase,
     Upgrade,
     advance,
@@ -59,6 +60,7 @@ class Building(Frozen):
     workers_at_once: int = 8
     upgrade_at_once: int = 1
     drain_seconds: float = 600.0
+    drain_policy: DrainPolicy = DrainPolicy.PROCEED
 
 
 class Deleted(Frozen):
@@ -265,6 +267,15 @@ async def opened(session: AsyncSession, tenant: str, name: str, kind: Kind) -> C
     return cluster
 
 
+def hand_over(cluster: ClusterRow, operation: OperationId, said: str) -> None:
+    """Let an operation have the say about a cluster that stands. What was seen before is no news
+    then, nor what was proposed because of it."""
+    cluster.phase = advance(cluster.name, Phase(cluster.phase), Phase.RECONCILING)
+    cluster.message, cluster.trouble, cluster.proposal = said, "", ""
+    cluster.operation = operation
+    cluster.changed = now()
+
+
 async def living(session: AsyncSession, tenant: str, name: str) -> ClusterRow | None:
     """The cluster that has the name now."""
     return await session.scalar(
@@ -361,10 +372,13 @@ def _signed(row: OperationRow, reached: Reached) -> Reached:
 
 
 def said(row: Row[Any] | ClusterRow) -> str:
-    """What is to be told of a cluster: what was seen of it, before what its operation said. While
-    another runs, what was seen before is no news."""
-    seen = row.trouble if Phase(row.phase) in JUDGED else ""
-    return "; ".join(filter(None, (seen, row.message, row.proposal)))[:MESSAGE_LENGTH]
+    """What is to be told of a cluster: what was seen of it, before what its operation said."""
+    return "; ".join(filter(None, (seen(row), row.message, row.proposal)))[:MESSAGE_LENGTH]
+
+
+def seen(row: Row[Any] | ClusterRow) -> str:
+    """What was seen of a cluster that is not as it should be, if that still holds."""
+    return str(row.trouble) if Phase(row.phase) in {*JUDGED, Phase.RECONCILING} else ""
 
 
 def as_cluster(row: Row[Any] | ClusterRow) -> Cluster:

@@ -26,9 +26,9 @@ from domain.operation import (
 )
 from domain.outline import keys, outline
 from domain.wishes import refuse_wishes
-from store import answers, journal, rehearsal, slots, steps
+from store import answers, forgetting, journal, rehearsal, slots, steps
 from store.engine import Store, reading, transaction
-from store.rows import AnswerRow, ClusterRow, JournalRow, OperationRow, StepRow, now
+from store.rows import AnswerRow, ClusterRow, OperationRow, StepRow, now
 
 UNDER_WAY = (
     OperationRow.stage.in_((Stage.RUNNING, Stage.SUPERSEDED)),
@@ -248,10 +248,7 @@ class Operations(Store):
                 do=f"windlass cluster delete {name}, if the cluster is to go as well",
                 facts={"operation": operation, "cluster": name},
             )
-        for table in (JournalRow, StepRow):
-            await session.execute(delete(table).where(table.operation == operation))
-        await session.execute(delete(AnswerRow).where(AnswerRow.operation == operation))
-        await session.delete(row)
+        await forgetting.erase(session, [row.id])
 
     @transaction
     async def fence(self, session: AsyncSession, operation: OperationId) -> None:

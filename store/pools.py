@@ -9,11 +9,9 @@ from domain.cluster import (
     ClusterOrder,
     ClusterPlan,
     Limits,
-    Phase,
     PoolChange,
     PoolOrder,
     Retiring,
-    advance,
 )
 from domain.errors import AlreadyExists, Invalid, NotFound, Violation
 from domain.frozen import Frozen
@@ -23,7 +21,7 @@ from domain.operation import Ask, Kind, Operation, OperationId
 from domain.pools import EMPTY, ILL, WORKING, PoolSize, victims, without_control_plane
 from domain.upgrades import joining
 from store import answers, operations, plans, slots
-from store.clusters import Building, opened
+from store.clusters import Building, hand_over, opened
 from store.engine import Store, transaction
 from store.rows import ClusterRow, OperationRow, PoolRow, SlotRow, now
 from store.stocks import last_seen, refuse_what_never_fits
@@ -179,12 +177,7 @@ class _Work:
             raise without_control_plane(self.cluster.name)
         operation = OperationId(str(uuid4()))
         latest = await operations.locked(self._session, self.cluster.operation)
-        self.cluster.phase = advance(
-            self.cluster.name, Phase(self.cluster.phase), Phase.RECONCILING
-        )
-        self.cluster.message = f"{self._kind}: accepted (op {operation})"
-        self.cluster.operation = operation
-        self.cluster.changed = now()
+        hand_over(self.cluster, operation, f"{self._kind}: accepted (op {operation})")
         subject = f"cluster/{self.cluster.name}"
         plan = self._plan(latest, terms.building)
         plans.refuse_what_is_too_large(plan)
@@ -204,6 +197,7 @@ class _Work:
             closing=masters if self._is_first_worker_coming(staying) else (),
             dropping=tuple(self.dropping),
             drain_seconds=building.drain_seconds,
+            drain_policy=building.drain_policy,
         )
         return ClusterPlan.model_validate_json(latest.plan).afresh(
             (state.slot for state in staying),

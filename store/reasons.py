@@ -3,14 +3,13 @@
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.health import JUDGED
 from domain.naming import CONTROL_PLANE
 from domain.operation import StepState
 from domain.quarantine import Terms
 from domain.repairs import Policy
 from domain.why import MOST_STUMBLES, Facts
 from store import operations, slots, steps
-from store.clusters import as_cluster, living, unknown
+from store.clusters import as_cluster, living, seen, unknown
 from store.engine import Database, Store, reading
 from store.quarantine import quarantined
 from store.repairs import as_patient, inside_of
@@ -48,7 +47,7 @@ class Reasons(Store):
             policy=Policy(cluster.policy),
             wanted={CONTROL_PLANE: masters, **{pool.name: pool.wanted for pool in pools}},
             patients=tuple(map(as_patient, rows)),
-            trouble=cluster.trouble if cluster.phase in JUDGED else "",
+            trouble=seen(cluster),
             inside=await inside_of(session, cluster),
             operation=operations.as_operation(latest),
             stumbles=tuple(steps.as_step(row) for row in stumbles),

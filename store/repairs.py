@@ -6,7 +6,7 @@ from uuid import uuid4
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.admission import ADMISSION, Asked, Verdict
-from domain.cluster import ClusterPlan, Phase, advance
+from domain.cluster import ClusterPlan, Phase
 from domain.errors import Conflict, DomainError, NotFound
 from domain.machine import Role, SlotPhase, SlotState
 from domain.operation import Ask, Kind, Operation, OperationId, Stage
@@ -25,7 +25,7 @@ from domain.seen import Inside, Readiness
 from domain.upgrades import joining
 from domain.why import WORDS
 from store import answers, operations, plans, slots
-from store.clusters import held, living, opened, unknown
+from store.clusters import hand_over, held, living, opened, unknown
 from store.engine import Database, Store, reading, transaction
 from store.rows import ClusterRow, OperationRow, SlotRow, WatchRow, now
 
@@ -146,18 +146,13 @@ class Repairs(Store):
         repair = self._repair(states, choice)
         plan = _plan(latest, states, repair)
         plans.refuse_what_is_too_large(plan)
-        phase = advance(cluster.name, Phase(cluster.phase), Phase.RECONCILING)
         mending = {each.named: each for each in repair.mending}
         for row in rows:
             if each := mending.get(row.name):
                 row.slot = each.machine.slot.model_dump_json()
                 row.mends, row.mended = counted(as_patient(row), self._prudence, now()), now()
         operation = OperationId(str(uuid4()))
-        cluster.phase = phase
-        cluster.message = f"repair: accepted (op {operation})"
-        cluster.proposal = ""
-        cluster.operation = operation
-        cluster.changed = now()
+        hand_over(cluster, operation, f"repair: accepted (op {operation})")
         subject = f"cluster/{cluster.name}"
         kind = Kind.REPAIR_CLUSTER
         recorded = operations.record(session, operation, kind, subject, plan, ask)

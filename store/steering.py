@@ -141,6 +141,8 @@ async def _said(session: AsyncSession, row: OperationRow, note: str) -> None:
     cluster = await session.get(ClusterRow, row.cluster, with_for_update=True)
     if cluster is not None and cluster.operation == row.id:
         cluster.message = operations.message(row, note)
+        if not row.gate:  # it goes on, and what was seen while it waited is no news
+            cluster.trouble = ""
 
 
 def _refuse_what_is_over(row: OperationRow, what: str) -> None:

@@ -4,15 +4,14 @@ from uuid import uuid4
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.cluster import ClusterPlan, Phase, advance
+from domain.cluster import ClusterPlan
 from domain.operation import Ask, Kind, Operation, OperationId
 from domain.releases import Catalogue
 from domain.upgrades import fit, planned, refusal
 from store import answers, operations, plans, slots
-from store.clusters import Building, as_cluster, living, opened
+from store.clusters import Building, as_cluster, hand_over, living, opened
 from store.engine import Store, reading, transaction
 from store.repairs import silent_of
-from store.rows import now
 
 
 class Upgrades(Store):
@@ -52,6 +51,7 @@ class Upgrades(Store):
             release,
             at_once=building.upgrade_at_once,
             drain_seconds=building.drain_seconds,
+            drain_policy=building.drain_policy,
         )
         latest = await operations.locked(session, row.operation)
         plan = ClusterPlan.model_validate_json(latest.plan).afresh(
@@ -59,11 +59,8 @@ class Upgrades(Store):
         )
         plans.refuse_what_is_too_large(plan)
         operation = OperationId(str(uuid4()))
-        row.phase = advance(name, cluster.phase, Phase.RECONCILING)
-        row.message = f"{upgrade.headline(0)}; accepted (op {operation})"
+        hand_over(row, operation, f"{upgrade.headline(0)}; accepted (op {operation})")
         row.pending = "" if release.version == row.version else release.version
-        row.operation = operation
-        row.changed = now()
         subject = f"cluster/{name}"
         made = operations.record(session, operation, Kind.UPGRADE_CLUSTER, subject, plan, ask)
         return operations.as_operation(made)

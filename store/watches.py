@@ -7,8 +7,9 @@ never against an operation: it is the operation's word then."""
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import Row, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.cluster import Phase, advance
@@ -20,6 +21,10 @@ from store.clusters import IS_LIVING
 from store.engine import Database, Store, reading, transaction
 from store.gather import Gather
 from store.rows import ClusterRow, OperationRow, PoolRow, SlotRow, WatchRow, now
+
+_Found: TypeAlias = Row[ClusterRow, datetime | None, str, WatchRow]
+"""A cluster, when its operation ended, the gate that this stands before, and what was last seen, if
+anything was."""
 
 STANDING = (*JUDGED, Phase.RECONCILING)
 
@@ -122,13 +127,13 @@ def _watch_row(cluster: str) -> WatchRow:
 async def _watched(session: AsyncSession, clusters: Sequence[str]) -> dict[str, Watched]:
     """The living ones of these clusters, in as many statements for one as for all."""
     rows = await session.execute(
-        select(ClusterRow, OperationRow.ended, WatchRow)
+        select(ClusterRow, OperationRow.ended, OperationRow.gate, WatchRow)
         .join(OperationRow, OperationRow.id == ClusterRow.operation)
         .outerjoin(WatchRow, WatchRow.cluster == ClusterRow.uid)
         .where(ClusterRow.uid.in_(clusters), IS_LIVING)
     )
     found = rows.all()
-    uids = [cluster.uid for cluster, _, _ in found]
+    uids = [cluster.uid for cluster, *_ in found]
     states: dict[str, list[SlotState]] = defaultdict(list)
     wanted: dict[str, dict[str, int]] = defaultdict(dict)
     of_these = select(SlotRow).where(SlotRow.cluster.in_(uids)).order_by(SlotRow.ordinal)
@@ -136,19 +141,11 @@ async def _watched(session: AsyncSession, clusters: Sequence[str]) -> dict[str, 
         states[slot.cluster].append(slots.slot_state(slot))
     for pool in await session.scalars(select(PoolRow).where(PoolRow.cluster.in_(uids))):
         wanted[pool.cluster][pool.name] = pool.wanted
-    return {
-        cluster.uid: _as_watched(cluster, ended, watch, states[cluster.uid], wanted[cluster.uid])
-        for cluster, ended, watch in found
-    }
+    return {row[0].uid: _as_watched(row, states[row[0].uid], wanted[row[0].uid]) for row in found}
 
 
-def _as_watched(
-    cluster: ClusterRow,
-    ended: datetime | None,
-    watch: WatchRow | None,
-    states: Sequence[SlotState],
-    wanted: dict[str, int],
-) -> Watched:
+def _as_watched(row: _Found, states: Sequence[SlotState], wanted: dict[str, int]) -> Watched:
+    cluster, ended, gate, watch = row
     return Watched(
         uid=cluster.uid,
         name=cluster.name,
@@ -156,6 +153,7 @@ def _as_watched(
         version=cluster.pending or cluster.version,
         operation=cluster.operation,
         busy=ended is None,
+        gated=ended is None and gate != "",
         published=cluster.published,
         wanted=wanted,
         inspected=watch.inspected if watch else None,

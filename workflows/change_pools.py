@@ -106,11 +106,12 @@ class ChangePools:
             self._warnings.append(f"{node.named} is not relabelled: {understood(error).message}")
 
     async def _retire(self, plan: ClusterPlan, each: Retiring, going: asyncio.Semaphore) -> None:
-        slot = each.machine.slot
+        slot, change = each.machine.slot, plan.change or PoolChange(through=())
         retirement = Retirement(
             retiring=each,
             node=self._growth.node(plan, slot, self._growth.working),
-            drain_seconds=plan.change.drain_seconds if plan.change else 0.0,
+            drain_seconds=change.drain_seconds,
+            drain_policy=change.drain_policy,
         )
         async with going:
             name = f"m-{slot.cluster_uid[:8]}-{slot.name}-retire-{self._operation}"

@@ -7,7 +7,7 @@ from activities.errors import pushed_aside, understood
 from activities.kubeadm import Kubeadm
 from activities.kubernetes import Kubernetes
 from activities.machines import Machines
-from domain.cluster import Retiring
+from domain.cluster import DrainPolicy, Retiring
 from domain.frozen import Frozen
 from domain.ports import Node
 from workflows.emptying import emptied
@@ -23,6 +23,7 @@ class Retirement(Frozen):
     retiring: Retiring
     node: Node
     drain_seconds: float
+    drain_policy: DrainPolicy = DrainPolicy.PROCEED
 
 
 class Retired(Frozen):
@@ -60,8 +61,10 @@ class RetireMachine:
         return Retired(trouble=trouble, warnings=tuple(self._warnings))
 
     async def _empty(self, retirement: Retirement, unwind: Unwind) -> None:
-        """Pods that have not left in time go with their node; which, and why, is told."""
-        if left := await emptied(retirement.node, retirement.drain_seconds, unwind):
+        """Pods that have not left in time go with their node, unless the policy is strict; which,
+        and why, is told."""
+        seconds, policy = retirement.drain_seconds, retirement.drain_policy
+        if left := await emptied(retirement.node, seconds, policy, unwind):
             self._warnings.append(left)
         unwind.forget(retirement.node)
 

@@ -93,6 +93,7 @@ class UpgradeCluster:
             upgrading=self._upgrading(plan, upgrade, machine, lead=lead),
             node=self._asked(plan, upgrade, machine),
             drain_seconds=upgrade.drain_seconds,
+            drain_policy=upgrade.drain_policy,
         )
         name = f"m-{plan.uid[:8]}-{machine.named}-upgrade-{self._operation}"
         renewed = await child(UpgradeNode.run, renewal, id=name)

@@ -6,6 +6,7 @@ from temporalio.exceptions import FailureError
 from activities.errors import pushed_aside, understood
 from activities.kubeadm import Kubeadm
 from activities.kubernetes import Kubernetes
+from domain.cluster import DrainPolicy
 from domain.frozen import Frozen
 from domain.machine import Role
 from domain.ports import Node, Upgrading
@@ -31,6 +32,7 @@ class Renewal(Frozen):
     node: Node
     """The same node with the release that it is to run, and where the API is asked about it."""
     drain_seconds: float
+    drain_policy: DrainPolicy = DrainPolicy.PROCEED
 
 
 class Renewed(Frozen):
@@ -57,7 +59,8 @@ class UpgradeNode:
         try:
             async with Unwind() as unwind:
                 await self._upgrade(renewal.upgrading, unwind)
-                warning = await emptied(renewal.node, renewal.drain_seconds, unwind)
+                seconds, policy = renewal.drain_seconds, renewal.drain_policy
+                warning = await emptied(renewal.node, seconds, policy, unwind)
                 await self._renew(renewal, unwind)
         except FailureError as error:
             if pushed_aside(error):

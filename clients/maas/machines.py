@@ -15,7 +15,7 @@ from clients.maas.transport import Maas
 from domain.candidates import Candidate, in_order
 from domain.cloud_init import user_data
 from domain.errors import Conflict, DomainError, Failed, NotFound, Unavailable
-from domain.machine import Machine, Search, Slot
+from domain.machine import Erasing, Machine, Search, Slot
 from domain.ports import ClusterMark, Spoilt, Stock
 from domain.seen import MachineSeen
 
@@ -38,6 +38,14 @@ UNFIT = frozenset({"New", "Commissioning", "Failed commissioning", "Missing", "R
 POWERED = {"on": True, "off": False}
 """What a machine's controller may say that helps; it may also say that it does not know."""
 
+ERASE: dict[Erasing, dict[str, str]] = {
+    Erasing.NONE: {},
+    Erasing.QUICK: {"erase": "true", "quick_erase": "true"},
+    Erasing.SECURE: {"erase": "true", "secure_erase": "true"},
+    Erasing.FULL: {"erase": "true"},
+}
+"""What MAAS is told about disks with a release."""
+
 LONGEST_COMMENT = 250
 
 CANDIDATES = 10
@@ -50,9 +58,17 @@ class MaasMachines:
     A machine carries its slot's agent name from the moment it is taken, because MAAS writes that
     in one step; so whoever asks again finds it, and nothing that we took can be lost."""
 
-    def __init__(self, maas: Maas, *, fresh_seconds: float = FRESH_SECONDS) -> None:
-        """`fresh_seconds` is how old what `seen` answers may be."""
+    def __init__(
+        self,
+        maas: Maas,
+        *,
+        fresh_seconds: float = FRESH_SECONDS,
+        erase: Erasing = Erasing.NONE,
+    ) -> None:
+        """`fresh_seconds` is how old what `seen` answers may be, `erase` what becomes of the disks
+        of what was deployed and is given back."""
         self._maas = maas
+        self._erase = ERASE[erase]
         self._snapshot = Snapshot(self._list, fresh_seconds=fresh_seconds)
         self._choosing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -291,7 +307,9 @@ class MaasMachines:
         for one in machines:
             path = f"machines/{one.system_id}/"
             try:
-                body = await self._maas.post(path, "release", comment="Windlass gives it back")
+                erase = {} if one.status_name == ALLOCATED else self._erase
+                comment = "Windlass gives it back"
+                body = await self._maas.post(path, "release", comment=comment, **erase)
                 if seen.read(seen.MACHINE, body, f"POST {path}?op=release").status_name != READY:
                     left.add(one.system_id)
             except NotFound:

@@ -5,11 +5,14 @@ import pytest
 
 from domain.cluster import Phase
 from domain.errors import AlreadyExists, Conflict, Failure, Invalid, NotFound
-from domain.machine import Sighting
+from domain.machine import LeftBehind, Sighting
 from domain.operation import Backlog, Kind, Operation, OperationId, Reached, Stage
+from domain.pools import PoolSize
 from store import steps
-from store.rows import AnswerRow, OperationRow, StepRow, now
-from tests.store.desk import Desk, ask, whole
+from store.forgetting import Forgetting
+from store.rows import AnswerRow, JournalRow, OperationRow, StepRow, now
+from tests.store.desk import TERMS, Desk, ask, whole
+from tests.store.invariants import broken
 
 NONE = OperationId("none")
 
@@ -152,6 +155,35 @@ async def test_forgetting_takes_everything_with_it(desk: Desk) -> None:
     assert await desk.all(AnswerRow) == []
     assert (await desk.create(asked=ask("key-1"))).id != operation.id
     assert [line.number for line in await desk.lines(deleted.id)] == [1, 2, 3]
+
+
+async def test_what_ended_long_ago_is_forgotten_but_not_the_latest_of_a_cluster(
+    desk: Desk,
+) -> None:
+    first = await desk.running()
+    gone = [first.id, (await desk.deleted()).id]
+    second = await desk.standing()
+    scaled = await desk.pools.request_scale(
+        "hello", [PoolSize(name="pool", count=3)], TERMS, ask("key-1")
+    )
+    assert scaled is not None
+    await desk.operations.begin(scaled.id)
+    await desk.clusters.reach(Reached.well(scaled.id, None, "done"))
+    leaving = (await desk.running("other")).id
+    left = LeftBehind(name="w-1", why="MAAS")
+    forced = (await desk.delete("other")).operation.id
+    await desk.operations.begin(forced)
+    reached = Reached.well(forced, Phase.GONE, "deleted")
+    await desk.clusters.reach(reached.model_copy(update={"left_behind": (left,)}))
+    forgetting = Forgetting(desk.database)
+    await forgetting.operations(timedelta(days=90))
+    assert len(await desk.all(OperationRow)) == 6
+    await desk.change(OperationRow, {"ended": now() - timedelta(days=91)})
+    await forgetting.operations(timedelta(days=90))
+    kept = {row.id for row in await desk.all(OperationRow)}
+    assert kept == {scaled.id, forced}, (gone, second.id, leaving)
+    assert {row.operation for row in await desk.all(JournalRow)} == kept
+    assert await broken(desk.database) == []
 
 
 async def test_a_fence_around_what_is_over_changes_nothing(desk: Desk) -> None:

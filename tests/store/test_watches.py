@@ -12,12 +12,14 @@ from domain.health import Tolerance
 from domain.machine import SlotPhase, SlotState
 from domain.operation import OperationId, Reached
 from domain.pools import PoolSize
+from domain.releases import Catalogue, Release
 from domain.seen import Inside, MachineSeen, MemberSeen, NodeSeen, Readiness, Sight, Tour
 from store.rows import ClusterRow, SlotRow, WatchRow
 from store.watches import Watches
-from tests.store.desk import RELEASE, TERMS, Desk, ask
+from tests.store.desk import BUILDING, RELEASE, TERMS, Desk, ask
 
 TOLERANCE = Tolerance()
+NEXT = Release(version="1.32.4", series="jammy")
 
 
 @pytest.fixture
@@ -51,6 +53,35 @@ async def look(desk: Desk, **more: Any) -> Sight:
 
 async def record(watches: Watches, sight: Sight) -> bool:
     return await watches.record(Tour(uid=sight.uid, sight=sight), TOLERANCE)
+
+
+async def test_while_an_operation_waits_to_be_approved_nodes_are_looked_at_and_told_of(
+    desk: Desk, watches: Watches
+) -> None:
+    await desk.standing()
+    asked = ask(method="Upgrade").model_copy(update={"approve_each": "pool"})
+    catalogue = Catalogue(releases=(RELEASE, NEXT), default=RELEASE.version)
+    operation = await desk.upgrades.request("hello", NEXT.version, catalogue, BUILDING, asked)
+    await desk.operations.begin(operation.id)
+    identity, name = await uid(desk), (await slots(desk))[1].slot.name
+    known = await watches.watched(identity)
+    assert known is not None
+    assert not known.judged
+    await desk.steering.arrive(operation.id, "pool w", timedelta(hours=1))
+    known = await watches.watched(identity)
+    assert known is not None
+    assert known.judged
+    assert await record(watches, await look(desk, worse={name: Readiness.UNKNOWN}))
+    assert (await slots(desk))[1].phase is SlotPhase.LOST
+    cluster = await desk.clusters.get("hello")
+    assert cluster.phase is Phase.RECONCILING
+    assert f"{name} is lost" in cluster.message
+    assert "runs 1.32.1" not in cluster.message
+    assert "waits until" in cluster.message
+    await desk.steering.approve(operation.id, "pool w", "ann")
+    assert "is lost" not in (await desk.clusters.get("hello")).message
+    assert await record(watches, await look(desk))
+    assert (await slots(desk))[1].phase is SlotPhase.LOST, "the operation has the say again"
 
 
 async def test_a_node_that_is_lost_is_in_the_rows_and_the_cluster_is_degraded(

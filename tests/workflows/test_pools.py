@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from domain.cluster import Phase
+from domain.cluster import DrainPolicy, Phase
 from domain.errors import DomainError, Failed
 from domain.machine import Role, SlotPhase
 from domain.operation import Operation, Stage, StepKey
@@ -203,6 +203,26 @@ async def test_pods_that_will_not_leave_in_time_are_named_and_go_with_their_node
         assert cluster.phase is Phase.RUNNING
         assert held in cluster.message
         assert any(held in event.note for event in await place.journal.since(asked.id, 0))
+        await assert_true(place)
+
+
+async def test_by_the_strict_policy_a_node_with_pods_that_will_not_leave_stays(
+    opened: Opening,
+) -> None:
+    async with opened() as place:
+        await standing(place)
+        worker = (await place.clusters.nodes("blue")).slots[1].slot
+        place.world.pods[worker.name] = ["default/web-1 (held by PodDisruptionBudget web)"]
+        strict = DrainPolicy.STRICT
+        asked = await place.ask_scale("w", 0, drain_seconds=1, drain_policy=strict)
+        assert asked is not None
+        await place.carry_out(asked)
+        operation = await place.operations.get(asked.id)
+        assert operation.stage is Stage.FAILED
+        cluster = await place.clusters.get("blue")
+        assert cluster.phase is Phase.DEGRADED
+        assert "default/web-1 (held by PodDisruptionBudget web)" in cluster.message
+        assert await sizes(place) == {"w": 1}
         await assert_true(place)
 
 

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from sqlalchemy import update
 
-from domain.cluster import Phase, Upgrade
+from domain.cluster import DrainPolicy, Phase, Upgrade
 from domain.errors import Conflict, DomainError, Failed
 from domain.machine import SlotPhase
 from domain.operation import Operation, Stage, StepKey
@@ -368,6 +368,22 @@ async def test_an_upgrade_that_is_called_off_before_it_began_is_not_wanted_any_m
         assert (await place.operations.get(asked.id)).stage is Stage.CANCELLED
         assert place.trouble.seen == []
         await assert_true(place, touched=False)
+        await made_good(place)
+
+
+async def test_by_the_strict_policy_pods_that_will_not_leave_end_the_upgrade(
+    opened: Opening,
+) -> None:
+    async with opened() as place:
+        await standing(place)
+        worker = (await place.clusters.nodes("blue")).slots[1].slot.name
+        place.world.pods[worker] = ["default/web-1"]
+        asked = await place.ask_upgrade(AFTER, drain_seconds=1, drain_policy=DrainPolicy.STRICT)
+        await place.carry_out(asked)
+        assert (await place.operations.get(asked.id)).stage is Stage.FAILED
+        assert "default/web-1" in (await place.clusters.get("blue")).message
+        await assert_true(place, touched=True)
+        place.world.pods.clear()
         await made_good(place)
 
 

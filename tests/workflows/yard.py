@@ -27,7 +27,7 @@ from activities.steering import Steering
 from activities.sweeping import Sweeping
 from activities.tending import Tending
 from activities.watching import Rhythm, Watching
-from domain.cluster import Cluster, ClusterOrder, Limits, Phase, PoolOrder
+from domain.cluster import Cluster, ClusterOrder, DrainPolicy, Limits, Phase, PoolOrder
 from domain.errors import DomainError, NotFound
 from domain.health import Tolerance
 from domain.machine import SlotPhase
@@ -164,9 +164,15 @@ class Yard:
         return await self.pools.request_add("blue", orders, TERMS, Ask(method="add"))
 
     async def ask_scale(
-        self, name: str, count: int, *, drain_seconds: float = 600
+        self,
+        name: str,
+        count: int,
+        *,
+        drain_seconds: float = 600,
+        drain_policy: DrainPolicy = DrainPolicy.PROCEED,
     ) -> Operation | None:
-        building = TERMS.building.model_copy(update={"drain_seconds": drain_seconds})
+        given = {"drain_seconds": drain_seconds, "drain_policy": drain_policy}
+        building = TERMS.building.model_copy(update=given)
         terms = TERMS.model_copy(update={"building": building})
         sizes = [PoolSize(name=name, count=count)]
         return await self.pools.request_scale("blue", sizes, terms, Ask(method="scale"))
@@ -180,9 +186,14 @@ class Yard:
         *,
         at_once: int = 1,
         drain_seconds: float = 600,
+        drain_policy: DrainPolicy = DrainPolicy.PROCEED,
         approve_each: str = "",
     ) -> Operation:
-        given = {"upgrade_at_once": at_once, "drain_seconds": drain_seconds}
+        given = {
+            "upgrade_at_once": at_once,
+            "drain_seconds": drain_seconds,
+            "drain_policy": drain_policy,
+        }
         building = TERMS.building.model_copy(update=given)
         ask = Ask(method="upgrade", approve_each=approve_each)
         return await self.upgrades.request("blue", version, RELEASES, building, ask)

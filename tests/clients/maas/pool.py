@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from clients.maas import Maas, MaasMachines
-from domain.machine import Machine, Role, Slot
+from domain.machine import Erasing, Machine, Role, Slot
 from domain.releases import Release
 from sim.maas.machine import Status
 from tests.sim.region import Region, eventually
@@ -30,10 +30,12 @@ def slot(name: str = "workers-x7k2p", *, cluster: str = CLUSTER, kind: str = "")
 
 
 @asynccontextmanager
-async def client(region: Region, *, fresh_seconds: float = 10) -> AsyncIterator[MaasMachines]:
+async def client(
+    region: Region, *, fresh_seconds: float = 10, erase: Erasing = Erasing.NONE
+) -> AsyncIterator[MaasMachines]:
     maas = Maas(region.url, region.api_key, timeout_seconds=2, pause_seconds=0.01)
     try:
-        yield MaasMachines(maas, fresh_seconds=fresh_seconds)
+        yield MaasMachines(maas, fresh_seconds=fresh_seconds, erase=erase)
     finally:
         await maas.close()
 

@@ -7,7 +7,7 @@ import pytest
 from clients.maas import Maas, MaasMachines
 from domain.cloud_init import user_data
 from domain.errors import Failed, Invalid, Unavailable
-from domain.machine import Search
+from domain.machine import Erasing, Search
 from domain.ports import ClusterMark
 from domain.releases import Release
 from sim.faults import Fault, How
@@ -142,6 +142,21 @@ async def test_giving_back_takes_a_while_and_is_asked_for_once_or_often(
     await clock.turn(5)
     assert await slow.released(machine.slot)
     assert taken(slow_region) == []
+
+
+async def test_disks_that_were_written_to_are_erased_if_that_is_wanted(
+    slow_region: Region, clock: HandClock
+) -> None:
+    async with slow_region.serve(), client(slow_region, erase=Erasing.QUICK) as machines:
+        unused = await machines.allocate(Search(slot=slot("workers-aaaaa")))
+        used = await machines.allocate(Search(slot=slot("workers-bbbbb")))
+        await machines.deploy(used)
+        await clock.turn(10)
+        for machine in (unused, used):
+            await machines.release(machine.slot)
+        assert state(slow_region, unused) is not Status.DISK_ERASING
+        assert state(slow_region, used) is Status.DISK_ERASING
+        assert not await machines.released(used.slot)
 
 
 async def test_a_slot_that_holds_nothing_is_released(machines: MaasMachines) -> None:

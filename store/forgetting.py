@@ -1,0 +1,52 @@
+"""Operations that nobody asks for any more, and what is written of them."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from sqlalchemy import delete, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.cluster import Phase
+from domain.operation import ACTIVE
+from store.engine import Store, transaction
+from store.rows import AnswerRow, ClusterRow, JournalRow, OperationRow, StepRow, now
+
+AT_ONCE, ROUNDS = 50, 20
+"""So many go in one transaction, since each has a long journal, and so often in a row."""
+
+
+class Forgetting(Store):
+    async def operations(self, older_than: timedelta) -> None:
+        """Remove operations that ended so long ago, those of the longest ago first."""
+        for _ in range(ROUNDS):
+            if await self._some(older_than) < AT_ONCE:
+                return
+
+    @transaction
+    async def _some(self, session: AsyncSession, older_than: timedelta) -> int:
+        """A living cluster's latest stays, since its plan says what a delete has to give back; and
+        so does one that left something behind, since nothing else says what. Of what is no cluster
+        nobody here knows which is still needed."""
+        latest = select(ClusterRow.operation).where(ClusterRow.phase != Phase.GONE)
+        old = (
+            select(OperationRow.id)
+            .where(
+                OperationRow.stage.not_in(ACTIVE),
+                OperationRow.ended < now() - older_than,
+                OperationRow.subject.startswith("cluster/"),
+                OperationRow.left_behind == "",
+                OperationRow.id.not_in(latest),
+            )
+            .order_by(OperationRow.ended)
+            .limit(AT_ONCE)
+        )
+        found = (await session.scalars(old)).all()
+        await erase(session, found)
+        return len(found)
+
+
+async def erase(session: AsyncSession, which: Sequence[str]) -> None:
+    """Remove operations with all that is written of them."""
+    for table in (JournalRow, StepRow, AnswerRow):
+        await session.execute(delete(table).where(table.operation.in_(which)))
+    await session.execute(delete(OperationRow).where(OperationRow.id.in_(which)))
