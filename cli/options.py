@@ -82,14 +82,14 @@ class PolicyName(StrEnum):
 _DURATION = re.compile(r"(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+)s?)?")
 
 
-def seconds(duration: str) -> float | None:
+def seconds(duration: str, option: str = "--timeout") -> float | None:
     """What a duration comes to, or None for no limit."""
     if duration in ("", "0"):
         return None
     parts = _DURATION.fullmatch(duration)
     if parts is None:
         raise Complaint(
-            f"--timeout {duration!r} is no duration",
+            f"{option} {duration!r} is no duration",
             Code.USAGE,
             do="write it such as 90s, 30m or 1h30m; 0 is for ever",
         )

@@ -99,6 +99,8 @@ def test_every_command_there_should_be_is_there() -> None:
         *("config show", "config catalogue", "doctor", "version", "up"),
         *(f"{noun} {verb}" for noun in EDGE for verb in ("create", "delete", "show")),
         *("developer update", "app update", "cloudlet update", "apply", "delete"),
+        *("pod list", "pod inspect", "pod logs", "image list", "image inspect", "events"),
+        *(f"storage {verb}" for verb in ("status", "nodes", "radar", "osd", "pools", "upgrade")),
     }
 
 
