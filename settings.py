@@ -3,13 +3,12 @@
 What is said later wins: the defaults here, then the file (`windlass.toml`, or what WINDLASS_FILE
 names), then the environment (WINDLASS_GRPC_ADDRESS, WINDLASS_SITE__PORT), then flags."""
 
-import asyncio
 import os
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -19,26 +18,10 @@ from pydantic_settings import (
 
 from domain.cluster import DrainPolicy
 from domain.errors import Invalid
-from domain.machine import Erasing
 from domain.quarantine import FailedMachine
+from systems import BELOW_STATE, STATE, Ceph, Maas, Part, SimulatedSite
 
 PREFIX = "WINDLASS_"
-
-STATE = ".windlass"
-BELOW_STATE = {
-    "database": "sqlite+aiosqlite:///{}/windlass.db",
-    "key_file": "{}/seal.key",
-    "backups": "{}/backups",
-    "maas.api_key_file": "{}/maas.key",
-    "ceph.password_file": "{}/ceph.password",
-}
-"""What lies below `state`, wherever that is, unless somebody says where it is."""
-
-
-class Part(BaseModel):
-    """Settings that belong together."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Temporal(Part):
@@ -196,99 +179,6 @@ class Agent(Part):
     grace_seconds: float = Field(10.0, le=25, description="between SIGTERM and SIGKILL")
     linger_seconds: float = Field(60.0, description="how long what ended by itself is kept whole")
     image_hours: float = Field(24.0, description="how long images are kept that nobody asks for")
-
-
-class MissingKeyError(Exception):
-    """There is no API key for MAAS to be found."""
-
-
-class Maas(Part):
-    url: str = Field("http://127.0.0.1:5240/MAAS/", description="the MAAS region")
-    api_key: SecretStr = Field(SecretStr(""), description="consumer:token:secret")
-    api_key_file: Path | None = Field(
-        Path(BELOW_STATE["maas.api_key_file"].format(STATE)),
-        description="read when api_key is empty; below `state` unless it is set",
-    )
-    at_once: int = Field(10, description="requests to MAAS at the same time, per process")
-    erase: Erasing = Field(
-        Erasing.NONE,
-        description="what becomes of the disks of machines that are given back: none, quick, "
-        "secure or full; erasing takes up to hours",
-    )
-
-    def key(self) -> str:
-        """The API key, from the setting or the file it names."""
-        if self.api_key.get_secret_value():
-            return self.api_key.get_secret_value()
-        if self.api_key_file is None:
-            raise MissingKeyError("neither maas.api_key nor maas.api_key_file is set")
-        try:
-            return self.api_key_file.read_text().strip()
-        except OSError as error:
-            raise MissingKeyError(f"{self.api_key_file} cannot be read: {error}") from error
-
-
-class Ceph(Part):
-    name: str = Field("ceph", description="what the Ceph cluster is called")
-    urls: tuple[str, ...] = Field(
-        ("http://127.0.0.1:5240/ceph",),
-        description="where its managers' dashboards are, all of them; empty: there is no Ceph",
-    )
-    user: str = Field("windlass", description="a user of the dashboard")
-    password: SecretStr = Field(SecretStr(""), description="that user's password")
-    password_file: Path | None = Field(
-        Path(BELOW_STATE["ceph.password_file"].format(STATE)),
-        description="read when password is empty, each time somebody signs in; below `state` "
-        "unless it is set",
-    )
-    ca_file: Path | None = Field(
-        None,
-        description="the only authority to trust, or the manager's own certificate; names are not "
-        "compared then. Without one the machine's authorities are trusted",
-    )
-    conf_file: Path | None = Field(
-        None, description="Ceph's own configuration, for its program `ceph`"
-    )
-    keyring_file: Path | None = Field(
-        None,
-        description="with it the key of client.admin. Needed before release 17, whose managers "
-        "cannot make identities; empty: the program is not used",
-    )
-    look_seconds: float = Field(
-        15.0, ge=1, description="between two looks at it; without news for three it is offline"
-    )
-
-    async def secret(self) -> str:
-        """The password, from the setting or the file it names."""
-        if said := self.password.get_secret_value():
-            return said
-        if self.password_file is None:
-            raise MissingKeyError("neither ceph.password nor ceph.password_file is set")
-        try:
-            return (await asyncio.to_thread(self.password_file.read_text)).strip()
-        except OSError as error:
-            raise MissingKeyError(f"{self.password_file} cannot be read: {error}") from error
-
-
-class Pace(Part):
-    deploy: float = Field(4.0, description="seconds a simulated machine takes to deploy")
-    boot: float = Field(0.6, description="from Deployed to an SSH server")
-    cloud_init: float = Field(0.8, description="from the SSH server to a finished first boot")
-    release: float = Field(1.0, description="to give a machine back")
-    initialise: float = Field(3.0, description="kubeadm init")
-    join: float = Field(1.5, description="kubeadm join")
-    node_ready: float = Field(1.0, description="from a joined node to a Ready one")
-    upgrade: float = Field(1.5, description="kubeadm upgrade of one node")
-
-
-class SimulatedSite(Part):
-    embedded: bool = Field(True, description="whether `windlass up` runs a simulated site")
-    host: str = Field("127.0.0.1", description="where the simulated MAAS listens")
-    port: int = Field(5240, description="where the simulated MAAS listens")
-    machines: int = Field(24, description="how many machines it has")
-    network: str = Field("127.41", description="the first half of its machines' addresses")
-    pace: Pace = Pace()
-    faults_file: Path | None = Field(None, description="a JSON list of faults to begin with")
 
 
 class Worker(Part):

@@ -49,7 +49,7 @@ from domain.health import Tolerance
 from domain.quarantine import Terms
 from domain.repairs import Prudence
 from logs import start_log
-from settings import MissingKeyError, Settings, read
+from settings import Settings, read
 from store import quarantine
 from store import steering as steers
 from store.backups import SealedBackups
@@ -65,6 +65,7 @@ from store.secrets import Secrets
 from store.stocks import Stocks
 from store.tail import Tail
 from store.watches import Watches
+from systems import MissingKeyError
 from workflows.serving import SCHEDULED, SLOTS, Serving, crew, schedule
 
 CONNECT_SECONDS = 60.0

@@ -6,7 +6,8 @@ from typing import Any, Literal
 from pydantic import BaseModel
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
-from settings import BELOW_STATE, PREFIX, Part, Settings
+from settings import PREFIX, Settings
+from systems import BELOW_STATE, Part
 
 
 class Origin(BaseModel):

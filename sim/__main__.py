@@ -22,13 +22,14 @@ from agent.crm.crm import cloudlet_key
 from agent.crm.serving import serve as manage
 from domain.errors import DomainError, Invalid, Unavailable
 from logs import start_log
-from settings import Ceph, Maas, MissingKeyError, Settings, read
+from settings import Settings, read
 from sim import troubles
 from sim.crm import practice
 from sim.faults import Fault, Faults
 from sim.ledger import Ledger
 from sim.pace import Pace, WallClock
 from sim.site import FAULTS, Site, compose, stock
+from systems import Ceph, Maas, MissingKeyError
 
 
 async def serve(settings: Settings, faults: Faults) -> None:

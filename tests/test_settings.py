@@ -8,7 +8,8 @@ from cli.origins import origins
 from domain.errors import Invalid
 from domain.releases import CATALOGUE
 from offer import catalogue
-from settings import BELOW_STATE, Settings
+from settings import Settings
+from systems import BELOW_STATE
 from tests.architecture.tree import ROOT
 
 

@@ -16,10 +16,11 @@ from domain.storage_resources import Standing
 from protos.gen.koor.api.resources.stats import stats_pb2 as parts
 from protos.gen.koor.api.services.stats import stats_pb2 as pb
 from protos.gen.koor.api.services.stats.stats_pb2_grpc import StatsServiceStub
-from settings import Ceph, Settings, Temporal
+from settings import Settings, Temporal
 from store import schema
 from store.engine import Database
 from store.observations import Observations
+from systems import Ceph
 from tests.api.caller import NOBODY, Caller, answered, refused
 from tests.domain.ceph import seen
 
