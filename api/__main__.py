@@ -229,13 +229,16 @@ class Api:
         """The services of operations; the changes of these may be asked for as plans."""
         journal, outlook = Journal(self._database, self._tail), Outlook(self._operations)
         steering = Steering(self._database)
-        plans = Plans(foreseeable, self._operations, outlook)
+        health = Service(health_pb2.DESCRIPTOR.services_by_name["Health"], self._health())
+        foreseeable = [*foreseeable, health]
+        only = {health.name: {"Repair"}}
+        plans = Plans(foreseeable, self._operations, outlook, only)
         own = Operations(self._operations, steering, journal, outlook, plans, self._launch)
         common = LongRunning(self._operations, steering, journal, outlook, self._launch)
         return [
             Service(ops_pb2.DESCRIPTOR.services_by_name["Operations"], own),
             Service(longrunning_pb2.DESCRIPTOR.services_by_name["Operations"], common),
-            Service(health_pb2.DESCRIPTOR.services_by_name["Health"], self._health()),
+            health,
         ]
 
     def _views(self) -> Service:

@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli import documents
+from cli import documents, planning
 from cli.calling import Call, command, group
 from cli.cluster import app as cluster
 from cli.complaints import Code, Complaint
 from cli.operation import changed
-from cli.options import Cluster, PolicyName, RequestId, Timeout, Wait, seconds
+from cli.options import Cluster, Plan, PolicyName, RequestId, Timeout, Wait, seconds
 from cli.printing import Column, Document, tame
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ async def repair(
             help="Only this one, however short it has been ill. May be repeated.",
         ),
     ] = None,
+    plan: Plan = False,
     request_id: RequestId = "",
     wait: Wait = False,
     within: Timeout = "2h",
@@ -84,6 +85,9 @@ async def repair(
 
     limit = seconds(within)
     request = RepairRequest(cluster=name, nodes=node or ())
+    if plan:
+        await planning.foreseen(call, "Repair", request, service="windlass.v1.Health")
+        return
     _, operation = await call.change(health(call).Repair, request, request_id)
     if operation:
         call.page.say(f"cluster {name}: the repair is accepted")

@@ -17,15 +17,18 @@ FATES = {"TAKEN": "to be made a node", "RETURNED": "to be given back", "KEPT": "
 
 
 async def foreseen(
-    call: Call, method: str, request: "Message", wishes: Sequence[tuple[str, str]] = ()
+    call: Call,
+    method: str,
+    request: "Message",
+    wishes: Sequence[tuple[str, str]] = (),
+    *,
+    service: str = "cnct.kaas.api.Cluster",
 ) -> None:
-    """Have the server try a method of `cnct.kaas.api.Cluster` out. What it refuses is refused."""
+    """Have the server try a method out. What it refuses is refused."""
     from protos.gen.ops.operations_pb2 import PlanRequest
     from protos.gen.ops.operations_pb2_grpc import OperationsStub
 
-    asked = PlanRequest(
-        method=f"cnct.kaas.api.Cluster/{method}", request=request.SerializeToString()
-    )
+    asked = PlanRequest(method=f"{service}/{method}", request=request.SerializeToString())
     stub = OperationsStub(call.channel)
     plan = await stub.Plan(asked, timeout=CHANGE_SECONDS, metadata=tuple(wishes))
     call.page.one(documents.plan(plan), plan.kind or "nothing", lambda: _drawn(plan))

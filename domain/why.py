@@ -192,7 +192,7 @@ def _operation(facts: Facts) -> Iterator[Cause]:
     operation = facts.operation
     about, what = f"operation/{operation.id}", f"{operation.kind} (op {operation.id})"
     if operation.ended is None:
-        waits = f" and waits: {operation.waiting_on}" if operation.waiting_on else ""
+        waits = f" and waits: {operation.waiting_on}" if operation.waiting_on else _held(operation)
         how = "undoing" if operation.cancel_requested else "running"
         stage = "accepted, and not begun" if operation.stage is Stage.REQUESTED else how
         yield Cause(about=about, says=f"{what} is {stage}{waits}", since=operation.created, depth=1)
@@ -211,6 +211,16 @@ def _operation(facts: Facts) -> Iterator[Cause]:
         yield Cause(about=about, says=says, since=step.ended or step.started, depth=2)
 
 
+def _held(operation: Operation) -> str:
+    """What people hold it up by."""
+    if operation.paused_by:
+        return f", paused by {operation.paused_by}"
+    if operation.gate and operation.gate_until:
+        until = f"{operation.gate_until:%Y-%m-%d %H:%M} UTC"
+        return f" and waits until {until} for {operation.gate} to be approved"
+    return ""
+
+
 def _quarantine(facts: Facts) -> Iterator[Cause]:
     """Machines that are not taken matter where one is looked for."""
     if facts.cluster.phase is Phase.RUNNING:
@@ -227,10 +237,7 @@ def _quarantine(facts: Facts) -> Iterator[Cause]:
 def _advice(facts: Facts, choice: Choice) -> Iterator[Advice]:
     name, operation = facts.cluster.name, facts.operation
     if _is_busy(facts):
-        because = "it has not ended"
-        if operation.waiting_on:
-            because = f"it waits for something that may need your help: {operation.waiting_on}"
-        yield Advice(command=f"windlass op watch {operation.id}", because=because)
+        yield _of_what_runs(operation)
     elif choice.mending:
         nodes = "; ".join(f"{each.named}: {WORDS[each.remedy]}" for each in choice.mending)
         automatic = facts.policy is Policy.AUTOMATIC and operation.stage is not Stage.CANCELLED
@@ -244,6 +251,18 @@ def _advice(facts: Facts, choice: Choice) -> Iterator[Advice]:
         yield from _of_sizes(facts)
         yield from _of_the_hopeless(facts)
         yield from _of_quarantine(facts)
+
+
+def _of_what_runs(operation: Operation) -> Advice:
+    """What lets an operation go on, or shows it going."""
+    verb, because = "watch", "it has not ended"
+    if operation.paused_by:
+        verb, because = "resume", f"{operation.paused_by} has paused it: it takes no step"
+    elif operation.gate:
+        verb, because = "approve", f"it does not touch {operation.gate} before somebody approves"
+    elif operation.waiting_on:
+        because = f"it waits for something that may need your help: {operation.waiting_on}"
+    return Advice(command=f"windlass op {verb} {operation.id}", because=because)
 
 
 def _of_upgrade(facts: Facts) -> Iterator[Advice]:

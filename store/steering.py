@@ -82,7 +82,7 @@ class Steering(Store):
                 f"operation {operation} does not wait for {gate or 'anything'} to be approved",
                 subject=operation,
                 reason="NOT_AWAITED",
-                do=f"windlass op get {operation} shows what it waits for",
+                do=_instead(row),
                 facts={**_facts(row), "gate": row.gate},
             )
         row.approved, row.gate, row.gate_until = row.gate, "", None
@@ -169,6 +169,15 @@ def _refuse_a_delete(row: OperationRow, what: str, *, reason: str) -> None:
             do=f"windlass op watch {row.id}",
             facts=_facts(row),
         )
+
+
+def _instead(row: OperationRow) -> str:
+    """What to do about an operation that does not wait for what is approved."""
+    if row.gate:
+        return f"windlass op approve {row.id} --gate '{row.gate}' approves what it waits for"
+    if row.paused_by:
+        return f"windlass op resume {row.id}, if it is to go on"
+    return f"windlass op watch {row.id} shows how it goes on, and when it waits"
 
 
 def _facts(row: OperationRow) -> dict[str, str]:

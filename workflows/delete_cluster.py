@@ -82,10 +82,7 @@ class DeleteCluster:
         """Tell the other operation to stop and wait for its undo; past the deadline take over:
         from then on the store refuses whatever it still writes, and its hands begin nothing.
         Returns what had to be fenced so."""
-        try:
-            await workflow.get_external_workflow_handle(f"op-{other}").cancel()
-        except FailureError:
-            workflow.logger.info("operation %s has no workflow any more", other)
+        await _tell_to_stop(other)
         deadline = workflow.now() + UNDO_DEADLINE
         pause = FIRST_LOOK
         while not await book(Progress.ended, other):
@@ -101,10 +98,19 @@ class DeleteCluster:
         writes that down, so it is waited for: then the sweep finds what it took."""
         deadline = workflow.now() + HANDS_DEADLINE
         for other in fenced:
+            await _tell_to_stop(other)
+        for other in fenced:
             pause = FIRST_LOOK
             while workflow.now() < deadline and not await book(Sweeping.rests, other):
                 await workflow.sleep(pause)
                 pause = min(pause * 2, RAREST_LOOK)
+
+
+async def _tell_to_stop(other: OperationId) -> None:
+    try:
+        await workflow.get_external_workflow_handle(f"op-{other}").cancel()
+    except FailureError:
+        workflow.logger.info("operation %s has no workflow any more", other)
 
 
 def _endpoint(plan: ClusterPlan) -> Endpoint:

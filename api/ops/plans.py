@@ -3,8 +3,9 @@
 A change is rehearsed: its own handler takes the request down to the store, which does everything
 and commits nothing. So what is told here is what would be done, and so is a refusal."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
@@ -35,8 +36,14 @@ class Plans:
     write are changes."""
 
     def __init__(
-        self, services: Sequence[Service], operations: Operations, outlook: Outlook
+        self,
+        services: Sequence[Service],
+        operations: Operations,
+        outlook: Outlook,
+        only: Mapping[str, Collection[str]] = MappingProxyType({}),
     ) -> None:
+        """`only`: of some services, by name, the methods that begin operations; what others change
+        is done at once, and has no steps to tell."""
         self._operations = operations
         self._outlook = outlook
         self._methods = {
@@ -44,6 +51,7 @@ class Plans:
             for service in services
             for method in service.described.methods
             if not (method.client_streaming or method.server_streaming)
+            and method.name in only.get(service.name, {method.name})
         }
 
     async def of(self, method: str, request: bytes, context: Context) -> Foreseen | None:

@@ -12,7 +12,7 @@ from store.clusters import Clusters
 from store.engine import Database
 from store.marks import Marks
 from store.operations import Operations
-from store.rows import Row
+from store.rows import ControllerRow, Row
 from store.secrets import Secrets
 from store.stocks import Stocks
 
@@ -70,11 +70,12 @@ class Hands:
         return found
 
     async def everything(self) -> dict[str, list[tuple[object, ...]]]:
-        """Every row of every table, but for the audit trail, where refusals are, too."""
+        """Every row of every table, but for the audit trail, where refusals are, too, and for what
+        an API process says of itself whenever it likes."""
         found = {}
         async with self.database.session(writes=False) as session:
             for table in Row.metadata.sorted_tables:
-                if table.name == AuditRow.__tablename__:
+                if table.name in (AuditRow.__tablename__, ControllerRow.__tablename__):
                     continue
                 rows = await session.execute(table.select())
                 found[table.name] = sorted((tuple(row) for row in rows), key=repr)

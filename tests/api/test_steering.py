@@ -11,6 +11,7 @@ from domain.outline import USUALLY
 from domain.wishes import FORCE
 from protos.gen.kaas import api_pb2 as kaas
 from protos.gen.ops import operations_pb2 as pb
+from protos.gen.ops.health_pb2 import RepairRequest
 from tests.api.caller import Caller, pool, refused, under, wanted
 from tests.api.hands import Hands
 from tests.api.test_pools import add, drop, scale, size, standing
@@ -108,6 +109,19 @@ async def test_a_plan_is_what_would_be_done_and_changes_nothing(
     operation = await hands.newest()
     done = await ask(caller, "Get", pb.GetOperationRequest(name=operation.id))
     assert [step.verb for step in done.steps] == [step.verb for step in foreseen.steps]
+
+
+async def test_a_repair_can_be_foreseen(caller: Caller, hands: Hands) -> None:
+    await standing(caller, hands)
+    await hands.wrote("UPDATE slots SET phase = 'released' WHERE pool = 'w'")
+    request = RepairRequest(cluster="hello").SerializeToString()
+    before = await hands.everything()
+    asked = pb.PlanRequest(method="windlass.v1.Health/Repair", request=request)
+    foreseen = await ask(caller, "Plan", asked)
+    assert await hands.everything() == before
+    assert (foreseen.kind, [each.pool for each in foreseen.machines]) == ("repair-cluster", ["w"])
+    policy = pb.PlanRequest(method="windlass.v1.Health/SetPolicy", request=b"")
+    assert (await refused(ask(caller, "Plan", policy))).fields == ["method"]
 
 
 async def test_a_plan_of_nothing_says_so(caller: Caller, hands: Hands) -> None:

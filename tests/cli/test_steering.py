@@ -95,14 +95,16 @@ async def test_a_plan_looks_as_it_always_did(
     assert outcome.out == snapshot
 
 
+KAAS = "cnct.kaas.api.Cluster"
 CHANGES = {
-    ("cluster", "create", "hello"): "CreateCluster",
-    ("cluster", "delete", "hello"): "DeleteCluster",
-    ("cluster", "scale", "hello", "w=1"): "ScaleNodePool",
-    ("pool", "add", "hello", "w=1"): "AddNodePool",
-    ("pool", "scale", "hello", "w=1"): "ScaleNodePool",
-    ("pool", "delete", "hello", "w"): "DeleteNodePool",
-    ("cluster", "upgrade", "hello", "1.32.1", "--approve-each", "pool"): "UpgradeCluster",
+    ("cluster", "create", "hello"): f"{KAAS}/CreateCluster",
+    ("cluster", "delete", "hello"): f"{KAAS}/DeleteCluster",
+    ("cluster", "scale", "hello", "w=1"): f"{KAAS}/ScaleNodePool",
+    ("pool", "add", "hello", "w=1"): f"{KAAS}/AddNodePool",
+    ("pool", "scale", "hello", "w=1"): f"{KAAS}/ScaleNodePool",
+    ("pool", "delete", "hello", "w"): f"{KAAS}/DeleteNodePool",
+    ("cluster", "upgrade", "hello", "1.32.1", "--approve-each", "pool"): f"{KAAS}/UpgradeCluster",
+    ("cluster", "repair", "hello", "--node", "w-x"): "windlass.v1.Health/Repair",
 }
 
 
@@ -114,7 +116,7 @@ async def test_every_change_can_be_foreseen_and_is_not_made(
     assert outcome.code == 0
     assert "nothing was changed" in outcome.out
     [request] = foreseeing.requests("Plan")
-    assert request.method == f"cnct.kaas.api.Cluster/{CHANGES[typed]}"
+    assert request.method == CHANGES[typed]
     assert [name for name, _, _ in foreseeing.asked] == ["Plan"]
 
 

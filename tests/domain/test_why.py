@@ -1,6 +1,7 @@
 """What whoever is woken gets to read."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,8 @@ def facts(
     policy: Policy = Policy.PROPOSE,
     failure: Failure | None = None,
     waiting_on: str = "",
+    paused_by: str = "",
+    gate: str = "",
     is_over: bool = True,
     stumbles: tuple[Step, ...] = (),
     quarantined: tuple[Quarantined, ...] = (),
@@ -39,6 +42,9 @@ def facts(
         ended=LONG_AGO if is_over else None,
         failure=failure,
         waiting_on=waiting_on,
+        paused_by=paused_by,
+        gate=gate,
+        gate_until=NOW if gate else None,
     )
     return Facts(
         cluster=Cluster(
@@ -212,3 +218,19 @@ def test_what_the_last_look_found_is_told_where_every_node_is_ready() -> None:
         ),
         ("machine/m-w-a", "m-w-a was taken from us in MAAS, where it is Ready"),
     }
+
+
+@pytest.mark.parametrize(
+    ("held", "says", "command"),
+    [
+        ({"paused_by": "ann"}, "running, paused by ann", "windlass op resume op-1"),
+        ({"gate": "pool w"}, "for pool w to be approved", "windlass op approve op-1"),
+        ({}, "is running", "windlass op watch op-1"),
+    ],
+)
+def test_what_people_hold_up_is_told_with_what_lets_it_go_on(
+    held: dict[str, Any], says: str, command: str
+) -> None:
+    found = facts(patient("w-a"), phase=Phase.RECONCILING, is_over=False, **held)
+    assert commands(found) == [command]
+    assert any(says in cause.says for cause in read(found).causes)

@@ -13,8 +13,11 @@ versions = st.sampled_from(("", "", "", "1.31.4", "1.32.4", "1.34.1"))
 pauses = st.sampled_from((0.0, 0.05, 0.1, 0.2, 0.3, 0.5))
 """Seconds. A step takes some hundredths, a change some tenths."""
 
-regrets = st.sampled_from(("", "", "cancel", "delete", "pause", "kill the worker"))
+regrets = st.sampled_from(("", "", "cancel", "delete", "force", "pause", "kill the worker"))
 """What is done to a change that has just been asked for, after a pause."""
+
+forces = st.sampled_from((False, False, True))
+"""Whether a delete lets go of what it cannot give back."""
 
 patience = st.sampled_from((True, True, True, False))
 """Whether somebody waits until nothing runs on a cluster before they ask for more."""

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Iterator, Sequence
 
-from tests.reliability.histories import explore
+from tests.reliability.exploring import explore
 from tests.reliability.installation import installed
 from tests.reliability.outcome import Outcome
 

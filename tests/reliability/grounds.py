@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from itertools import count
@@ -18,16 +19,18 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from domain.cluster import ClusterOrder, Limits, PoolOrder
-from domain.errors import Conflict
+from domain.errors import Conflict, NotFound
 from domain.operation import NUDGE, Ask, Operation, OperationId
 from domain.pools import PoolSize
 from domain.releases import CATALOGUE as RELEASES
+from domain.repairs import Prudence
 from sim.world import MemoryWorld
 from store.access_rows import AuditRow
 from store.clusters import Building, Clusters
 from store.engine import Database
 from store.operations import Operations
 from store.pools import Pools, Terms
+from store.repairs import Repairs
 from store.rows import Row
 from store.sealing import Seal
 from store.secrets import Secrets
@@ -57,6 +60,7 @@ class Grounds:
         self.clusters = Clusters(database, Secrets(database, Seal.from_file(self.key_file)))
         self.pools, self.operations = Pools(database), Operations(database)
         self.steering, self.upgrades = Steering(database), Upgrades(database)
+        self.repairs = Repairs(database, Prudence())
         self._folder, self._database_url = folder, database_url
         self._prefix = ""
         self._places = count(1)
@@ -158,8 +162,13 @@ class Grounds:
         asked = await self.upgrades.request(name, version, RELEASES, building, ask)
         return await self.begun(asked)
 
-    async def delete(self, name: str) -> Operation:
-        deleted = await self.clusters.request_delete(name, Ask(method="delete"))
+    async def repair(self, name: str) -> Operation | None:
+        asked = await self.repairs.request(name, (), Ask(method="repair"))
+        return await self.begun(asked) if asked else None
+
+    async def delete(self, name: str, *, force: bool = False) -> Operation:
+        ask = Ask(method="delete", force=force)
+        deleted = await self.clusters.request_delete(name, ask)
         return await self.begun(deleted.operation)
 
     async def cancel(self, operation: OperationId) -> None:
@@ -189,6 +198,33 @@ class Grounds:
                     task_timeout=TASK,
                 )
         return operation
+
+    def pick_up(self, uid: str, operation: Operation) -> int:
+        """What an operator does once a delete was forced: give back what it says it left. How much
+        that was."""
+        world, left = self.world.memory, operation.left_behind
+        agents, named = {each.agent_name for each in left}, {each.name for each in left}
+        swept = operation.subject.removeprefix("cluster/") not in named
+        for metal in [each for each in world.machines if each.cluster == uid]:
+            if metal.owner in agents or not swept:
+                world.give_back(metal)
+        for name in named & world.names.keys():
+            del world.names[name]
+        return len(left)
+
+    async def places(self, name: str) -> Counter[str]:
+        """How many places each pool of a cluster has, with a node or without."""
+        try:
+            nodes = await self.clusters.nodes(name)
+        except NotFound:
+            return Counter()
+        return Counter(state.slot.pool for state in nodes.slots)
+
+    async def versions(self, name: str) -> tuple[str, str]:
+        """Which version a cluster says it is of, and on its way to."""
+        all_there = await self.clusters.all()
+        there = {cluster.name: (cluster.version, cluster.pending) for cluster in all_there}
+        return there.get(name, ("", ""))
 
     async def under_way(self, name: str = "") -> Sequence[Operation]:
         """The operations that have not ended, on one cluster or at all."""

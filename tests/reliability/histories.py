@@ -7,32 +7,35 @@ than the rest, one of `Model`."""
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
-from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     rule,
-    run_state_machine_as_test,
 )
 
 from domain.errors import DomainError
 from domain.operation import Operation, Stage
 from sim.faults import Fault
-from tests.reliability.draws import faults, names, patience, pauses, pools, regrets, sizes, versions
+from tests.reliability.draws import (
+    faults,
+    forces,
+    names,
+    patience,
+    pauses,
+    pools,
+    regrets,
+    sizes,
+    versions,
+)
 from tests.reliability.far_world import World
 from tests.reliability.grounds import Grounds
 from tests.reliability.model import Known, Model, Refusal
 from tests.reliability.truth import wrong
 from tests.store.invariants import broken
 
-HISTORIES = 5
-"""For every number."""
-
-STEPS = 10
 SETTLE_SECONDS = 30.0
 LOOK_SECONDS = 0.03
 
@@ -167,15 +170,32 @@ class Histories(RuleBasedStateMachine):
             self.figures["upgrades"] += 1
             self._regret(name, regret, pause)
 
-    @rule(name=names)
-    def delete(self, name: str) -> None:
+    @rule(name=names, regret=regrets, pause=pauses)
+    def repair(self, name: str, regret: str, pause: float) -> None:
+        """Fill the places that earlier changes left empty, once nothing else is done."""
+        places = self._do(self.grounds.places(self._at_rest(name)))
+
+        def accepted(operation: Operation | None) -> None:
+            self._changed(name, operation)
+
+        if self._ask(
+            f"repair {name}",
+            name,
+            lambda: self.grounds.repair(name),
+            lambda busy: self.model.repairing(name, places, self.world.memory, busy=busy),
+            accepted,
+        ):
+            self._regret(name, regret, pause)
+
+    @rule(name=names, force=forces)
+    def delete(self, name: str, force: bool) -> None:
         def accepted(operation: Operation | None) -> None:
             self._changed(name, operation).deleting = True
 
         self._ask(
-            f"delete {name}",
+            f"delete {name}{' by force' if force else ''}",
             name,
-            lambda: self.grounds.delete(name),
+            lambda: self.grounds.delete(name, force=force),
             lambda _: self.model.deleting(name),
             accepted,
         )
@@ -237,7 +257,7 @@ class Histories(RuleBasedStateMachine):
         if not self.wrong:
             self.settle()
             for name in sorted(self.model.clusters):
-                self.delete(name)
+                self.delete(name, False)
             self.settle()
             self._nothing_left()
         self.figures["histories"] += 1
@@ -245,9 +265,9 @@ class Histories(RuleBasedStateMachine):
     def _regret(self, name: str, regret: str, pause: float) -> None:
         if regret == "cancel":
             self.cancel(name, pause)
-        elif regret == "delete":
+        elif regret in ("delete", "force"):
             self.wait(pause)
-            self.delete(name)
+            self.delete(name, regret == "force")
         elif regret == "pause":
             self.pause(name, pause)
         elif regret:
@@ -310,20 +330,19 @@ class Histories(RuleBasedStateMachine):
             operation = await self.grounds.operations.get(known.operation.id)
             if operation.ended is None:
                 return True
+            if operation.stage is Stage.SUPERSEDED:
+                return (
+                    False  # whoever was just accepted has the say, and the model is about to know
+                )
+            self.figures["left behind"] += self.grounds.pick_up(known.uid, operation)
             slots = [] if known.deleting else (await self.grounds.clusters.nodes(name)).slots
             self.model.ended(
                 name,
                 {state.slot.pool for state in slots},
                 well=operation.stage is Stage.SUCCEEDED,
-                said=await self._versions(name),
+                said=await self.grounds.versions(name),
             )
         return False
-
-    async def _versions(self, name: str) -> tuple[str, str]:
-        """Which version a cluster says it is of, and on its way to."""
-        all_there = await self.grounds.clusters.all()
-        there = {cluster.name: (cluster.version, cluster.pending) for cluster in all_there}
-        return there.get(name, ("", ""))
 
     async def _introduce(self, name: str) -> None:
         """Tell the model under which names a new cluster goes in the world."""
@@ -373,28 +392,3 @@ class Histories(RuleBasedStateMachine):
             self.wrong = True
             error.add_note("\n".join(["What happened:", *self.story]))
             raise
-
-
-def explore(folder: Path, database_url: str, temporal: str, number: int) -> Counter[str]:
-    """Some histories, the same for the same number but for what time does to them, and what came
-    of asking. The first that goes wrong is told as it is: to make it shorter takes far longer than
-    to read it."""
-    figures = Counter[str]()
-    with asyncio.Runner() as runner:
-        grounds = runner.run(Grounds.opened(folder, database_url, temporal))
-        mine = {"grounds": grounds, "runner": runner, "figures": figures}
-        try:
-            run_state_machine_as_test(
-                seed(number)(type("Histories", (Histories,), mine)),
-                settings=settings(
-                    max_examples=HISTORIES,
-                    stateful_step_count=STEPS,
-                    deadline=None,
-                    database=None,
-                    phases=[Phase.generate],
-                    suppress_health_check=list(HealthCheck),
-                ),
-            )
-        finally:
-            runner.run(grounds.close())
-    return figures

@@ -104,6 +104,21 @@ class Model:
         ]
         return known.pending or str(max(within, default=now))
 
+    def repairing(
+        self, name: str, places: Counter[str], world: MemoryWorld, *, busy: bool
+    ) -> Refusal:
+        """Whether a repair has anything to do, or nothing: it fills the places that have no node,
+        but for those of pools that have more places than are wanted."""
+        if name not in self.clusters:
+            return NotFound
+        known = self.clusters[name]
+        if busy or not world.members.get(known.uid):
+            return Conflict
+        there = Counter(node.rpartition("-")[0] for node in world.nodes.get(known.uid, ()))
+        lacking = [pool for pool in places if there[pool] < places[pool]]
+        idle = [pool for pool in lacking if places[pool] > known.wanted[pool]]
+        return Conflict if lacking and idle == lacking else None
+
     def resizing(self, name: str, pool: str) -> Refusal:
         return None if pool in self.clusters[name].pools else NotFound
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from temporalio.testing import WorkflowEnvironment
 
-from tests.reliability.histories import explore
+from tests.reliability.exploring import explore
 
 
 @pytest.mark.timeout(120)  # one that goes wrong is run once more

@@ -106,6 +106,7 @@ async def test_a_gate_opens_for_who_names_it_and_is_told_in_the_journal(desk: De
     with pytest.raises(Conflict) as early:
         await desk.steering.approve(operation, "", "bob")
     assert early.value.reason == "NOT_AWAITED"
+    assert "op watch" in early.value.do
     passage = await desk.steering.arrive(operation, "pool w", HOUR)
     assert not passage.open
     assert 3500 < passage.left_seconds <= 3600
