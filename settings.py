@@ -18,6 +18,7 @@ from pydantic_settings import (
 
 from domain.cluster import DrainPolicy
 from domain.errors import Invalid
+from domain.instance import Restart
 from domain.quarantine import FailedMachine
 from systems import BELOW_STATE, STATE, Ceph, Maas, Part, SimulatedSite
 
@@ -181,6 +182,20 @@ class Agent(Part):
     image_hours: float = Field(24.0, description="how long images are kept that nobody asks for")
 
 
+class Nodes(Part):
+    subnets: str = Field("10.64.0.0/12", description="the network that nodes get their /24 from")
+    quarantine_seconds: float = Field(300.0, description="how long a subnet rests that was left")
+    suspect_seconds: float = Field(5.0, description="a node that is silent so long is suspect")
+    lost_seconds: float = Field(15.0, description="and so long lost: its work is done elsewhere")
+    ceiling: float = Field(0.95, gt=0, le=1, description="the share of a node that may be taken")
+    ceilings: dict[str, float] = Field({}, description="the same by pool, where it is another")
+    agent_port: int = Field(50053, description="where an agent is asked that does not say where")
+    bare_tokens: bool = Field(True, description="whether nodes may register without certificate")
+    restart: Restart = Field(Restart.NEVER, description="when instances of kudo are run again")
+    stop_removes: bool = Field(False, description="whether Stop removes, as it first did")
+    also_listen: str = Field("", description="one more address of the gRPC API; empty: none")
+
+
 class Worker(Part):
     metrics_port: int = Field(9464, description="Temporal's own metrics of the worker; 0: any")
     metrics_host: str = Field("127.0.0.1", description="where metrics are served")
@@ -195,6 +210,7 @@ class Worker(Part):
             "kubeadm": 100,
             "kubernetes": 50,
             "watching": 2000,
+            "instances": 5000,
             "workflows": 100,
         },
         description="how many activities (or workflow tasks) of a queue run at once, per process",
@@ -255,6 +271,7 @@ class Settings(BaseSettings):
     temporal: Temporal = Temporal()
     kaas: Kaas = Kaas()
     edge: Edge = Edge()
+    nodes: Nodes = Nodes()
     pods: Pods = Pods()
     agent: Agent = Agent()
     maas: Maas = Maas()
@@ -299,7 +316,5 @@ def read() -> Settings:
         ]
     except ValueError as error:  # a file or a variable that cannot be parsed
         wrong = [str(error)]
-    raise Invalid(
-        "\n  ".join(["the settings are not valid", *wrong]),
-        do="correct them in windlass.toml or WINDLASS_…",
-    )
+    said = "\n  ".join(["the settings are not valid", *wrong])
+    raise Invalid(said, do="correct them in windlass.toml or WINDLASS_…")

@@ -28,10 +28,12 @@ from temporalio.worker import Worker
 
 from activities.endpoints import Endpoints
 from activities.healing import Healing
+from activities.instances import Instances
 from activities.kubeadm import Kubeadm
 from activities.kubernetes import Kubernetes
 from activities.logbook import Logbook
 from activities.machines import Machines
+from activities.placing import Placing
 from activities.progress import Progress
 from activities.quarantine import Quarantine
 from activities.steering import Steering
@@ -43,6 +45,7 @@ from activities.watching import Rhythm, Watching
 from clients.ceph import CephStorage, Identities, ProgramIdentities, RestIdentities, Session
 from clients.kubernetes import KubernetesApi
 from clients.maas import Maas, MaasEndpoints, MaasMachines
+from clients.node_agent import NodeAgents
 from clients.ssh import SshNodes
 from domain.errors import DomainError, Invalid, Unavailable
 from domain.health import Tolerance
@@ -50,14 +53,18 @@ from domain.quarantine import Terms
 from domain.repairs import Prudence
 from logs import start_log
 from settings import Settings, read
-from store import quarantine
+from store import placing, quarantine
 from store import steering as steers
 from store.backups import SealedBackups
 from store.clusters import Clusters
+from store.draining import Draining
 from store.engine import Database
+from store.fleet import Fleet
 from store.journal import Journal
 from store.marks import Marks
+from store.neglect import Neglect
 from store.observations import Observations
+from store.observing import Observing
 from store.operations import Operations
 from store.repairs import Repairs
 from store.sealing import Seal
@@ -120,6 +127,7 @@ class Crew:
             "kubeadm": self._kubeadm,
             "kubernetes": self._kubernetes,
             "watching": self._watching,
+            "instances": self._instances,
         }
         return [build() for queue, build in builders.items() if queue in queues]
 
@@ -132,6 +140,7 @@ class Crew:
             Tending(self.watches, self._tolerance()),
             Quarantine(self.quarantine),
             Healing(self.repairs),
+            self._placing(),
         ]
 
     def beside(self) -> list[Coroutine[Any, Any, None]]:
@@ -179,6 +188,13 @@ class Crew:
             identities = ProgramIdentities(ceph.conf_file, ceph.keyring_file)
         return self._kept(CephStorage(session, identities))
 
+    def _placing(self) -> Placing:
+        database = self._database
+        return Placing(placing.Placing(database, Fleet()), Draining(database), Neglect(database))
+
+    def _instances(self) -> Instances:
+        return Instances(self._kept(NodeAgents()), Observing(self._database))
+
     def _watching(self) -> Watching:
         """With connections of its own: a thousand that are looked at must not push out those that
         something is being done to."""
@@ -204,7 +220,7 @@ class Crew:
         return client
 
 
-QUEUES = ("machines", "endpoints", "kubeadm", "kubernetes", "watching", BOOKS_QUEUE)
+QUEUES = ("machines", "endpoints", "kubeadm", "kubernetes", "watching", "instances", BOOKS_QUEUE)
 
 
 async def connect(settings: Settings) -> Client:

@@ -24,6 +24,7 @@ from api.kaas.kubeconfigs import Kubeconfigs
 from api.kaas.routes import ROUTES
 from api.koor.newest import Newest
 from api.koor.stats import StatsService
+from api.kudo import serving as kudo
 from api.launch import Launch, client
 from api.meters import Meters
 from api.node import window as node
@@ -40,6 +41,7 @@ from api.sign_in import Terms as SignInTerms
 from api.sweep import Sweep
 from api.web import Check, Web
 from clients.documents import Documents
+from clients.node_agent import NodeAgents
 from domain import access
 from domain.cluster import Limits
 from domain.errors import DomainError, Unavailable
@@ -63,6 +65,7 @@ from store.engine import Database
 from store.following import Following
 from store.forgetting import Forgetting
 from store.journal import Journal
+from store.nodes import Leases
 from store.observations import Observations
 from store.pools import Pools
 from store.quarantine import Quarantine
@@ -112,6 +115,9 @@ class Api:
         self._presence = Presence(controllers, lease, self.admit, self._lapsed)
         self._notifying = edge.Notifying(self._database, self._presence)
         meters.add(self._notifying.measured)
+        self.scheduling = kudo.Scheduling(
+            self._database, self._launch, NodeAgents(), self.admit, _scheduling(settings)
+        )
         self._beside: list[asyncio.Task[None]] = []
         self._admits = False
         self.notify_address = ""
@@ -127,6 +133,7 @@ class Api:
                 *self._changes([clusters]),
                 *self._edge(),
                 *self._window(built),
+                *self.scheduling.services,
                 self._stats(),
             ],
             meters,
@@ -167,12 +174,14 @@ class Api:
 
     async def start(self) -> tuple[str, str]:
         """Open both doors, and return their addresses."""
-        grpc = await self._server.start(self._settings.grpc_address)
+        also = self._settings.nodes.also_listen
+        grpc = await self._server.start(self._settings.grpc_address, also)
         if self._settings.edge.notify_address:
             self.notify_address = await self._notify.start(self._settings.edge.notify_address)
         http = await self._web.start()  # the last, since it says that we are ready
         address = reached_at(self._settings.edge.external_address, grpc)
-        works = (self._sweep.run(), self._presence.run(address))
+        leases = self.scheduling.leases
+        works = (self._sweep.run(), self._presence.run(address), leases.run())
         self._beside = [asyncio.create_task(work) for work in works]
         return grpc, http
 
@@ -190,6 +199,7 @@ class Api:
         await self._entrance.close()
         await self._launch.close()
         await self._pods.close()
+        await self.scheduling.close()
         await self._tail.close()
         await self._database.close()
 
@@ -308,6 +318,24 @@ class Api:
         if await schema.at_head(self._database):
             return ""
         return f"not at {schema.newest()}: run python -m store migrate"
+
+
+def _scheduling(settings: Settings) -> kudo.Terms:
+    said = settings.nodes
+    return kudo.Terms(
+        leases=Leases(
+            suspect=timedelta(seconds=said.suspect_seconds),
+            lost=timedelta(seconds=said.lost_seconds),
+            subnets=said.subnets,
+            quarantine=timedelta(seconds=said.quarantine_seconds),
+            ceiling=said.ceiling,
+            ceilings=said.ceilings,
+        ),
+        agent_port=said.agent_port,
+        bare_tokens=said.bare_tokens,
+        restart=said.restart,
+        stop_removes=said.stop_removes,
+    )
 
 
 async def serve(settings: Settings) -> None:

@@ -155,7 +155,8 @@ class Door:
             return _meant(method, read(raw))
 
         if described.client_streaming:
-            answer = self._stream(method, lambda raw, context: work(_each(parse, raw), context))
+            poured = work if described.server_streaming else _only(work)
+            answer = self._stream(method, lambda raw, context: poured(_each(parse, raw), context))
             return grpc.stream_stream_rpc_method_handler(answer, None, _written)
         if described.server_streaming:
             answer = self._stream(method, lambda raw, context: work(parse(raw), context))
@@ -165,7 +166,8 @@ class Door:
 
     def _method(self, service: Service, described: Any, admit: Admit) -> _Method:
         name = f"{service.name}/{described.name}"
-        seconds = None if described.server_streaming else self._unary_seconds
+        streams = described.server_streaming or described.client_streaming
+        seconds = None if streams else self._unary_seconds
         asked = self._gate.permission(name)
         return _Method(
             name,
@@ -322,6 +324,17 @@ def parser(described: Any) -> Parse:
             ) from error
 
     return parse
+
+
+def _only(
+    work: Callable[[Any, Context], Awaitable[Message]],
+) -> Callable[[Any, Context], AsyncIterator[Message]]:
+    """A stream of the one reply to a stream of requests; on the wire it is the same."""
+
+    async def poured(requests: Any, context: Context) -> AsyncIterator[Message]:
+        yield await work(requests, context)
+
+    return poured
 
 
 async def _each(parse: Parse, raws: AsyncIterable[bytes]) -> AsyncIterator[Message]:

@@ -111,6 +111,28 @@ class Launch:
             if not _is_missing(error):
                 self._complain("nudge", operation, error)
 
+    def rouse_soon(self, flow: type[Any], name: str, fact: str) -> None:
+        """Have a workflow look that knows nothing but what it looks after, behind the caller's
+        back. One that is not there is started."""
+        self._spawn(f"rouse {name}", lambda: self.rouse(flow, name, fact))
+
+    async def rouse(self, flow: type[Any], name: str, fact: str) -> None:
+        """Have it look now if we can; if not, the sweep will."""
+        starting = self._client.start_workflow(
+            flow.run,
+            fact,
+            id=name,
+            task_queue=self._queue,
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            start_signal=NUDGE,
+        )
+        try:
+            await asyncio.wait_for(starting, timeout=LAUNCH_SECONDS)
+        except AWAY as error:
+            self._complain("rouse", name, error)
+        else:
+            self._troubles.clear()
+
     async def trouble(self) -> str:
         """Why Temporal takes no work, in a few words. Empty: it does."""
         namespace = self._client.namespace
@@ -132,14 +154,14 @@ class Launch:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
 
-    def _complain(self, what: str, operation: OperationId, error: Exception) -> None:
+    def _complain(self, what: str, subject: str, error: Exception) -> None:
         """Say once why Temporal did not do as told, until it takes work again: thousands may fail
         for one reason."""
         said = _said(error)
         trouble = f"{what} {said.partition(':')[0]}"
         if trouble not in self._troubles:
             self._troubles.add(trouble)
-            log.warning("not taken by temporal", what=what, operation=operation, error=said)
+            log.warning("not taken by temporal", what=what, subject=subject, error=said)
 
     async def _start(self, operation: Operation) -> None:
         with suppress(WorkflowAlreadyStartedError):

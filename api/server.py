@@ -76,16 +76,22 @@ class Server:
             )
         )
 
-    async def start(self, address: str) -> str:
+    async def start(self, address: str, also: str = "") -> str:
         """Listen, and return the address with the port that port 0 turned into. Unavailable if
-        somebody else listens there."""
+        somebody else listens there. `also` is one more address, if there is one."""
         if not self._shares_port:
-            trial = bound(address, self._setting)  # the library says less of what is wrong
-            trial.close()
+            self._try(address, self._setting)
+        if also:
+            self._try(also, "WINDLASS_NODES__ALSO_LISTEN")
+            self._server.add_insecure_port(also)
         port = self._server.add_insecure_port(address)
         await self._server.start()
         await self._health.serving()
         return f"{address.rpartition(':')[0]}:{port}"
+
+    @staticmethod
+    def _try(address: str, setting: str) -> None:
+        bound(address, setting).close()  # the library says less of what is wrong
 
     async def stop(self, grace_seconds: float = GRACE_SECONDS) -> None:
         """Say so, end the streams, let single calls end by themselves, then close."""

@@ -54,6 +54,10 @@ class Errand(Frozen):
     until: datetime | None = None
     """When there is something to be done next, unless there is news."""
 
+    def is_same(self, other: "Errand") -> bool:
+        """Whether both ask for the same, whenever there is something else to be done."""
+        return self == other.model_copy(update={"until": self.until})
+
 
 class Leftover(Frozen):
     """A copy on a node that is not the instance's own any more."""
@@ -88,6 +92,25 @@ class Stumble(Frozen):
 
     errand: Errand
     failure: Failure
+
+
+class Outcome(Frozen):
+    """An errand that a node has done."""
+
+    errand: Errand
+    kept: bool = False
+    """Whether the node keeps what it stopped."""
+
+
+class Emptying(Frozen):
+    """How far a node has been emptied."""
+
+    over: bool = False
+    left: int = 0
+    told: tuple[InstanceUid, ...] = ()
+    """Those that were told to leave just now."""
+    until: datetime | None = None
+    """By when all of them have to have left."""
 
 
 def due(of: Standing, now: datetime) -> Errand:

@@ -7,10 +7,9 @@ else, whether or not a worker is there to do it."""
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
-from datetime import timedelta
 from uuid import uuid4
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import and_, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.errors import AlreadyExists
@@ -25,11 +24,10 @@ from domain.instance import (
     Wish,
     asked,
 )
-from domain.node import AWAY, LIVING
 from domain.operation import Ask
 from store import answers, moves
 from store.engine import Database, Store, reading, transaction
-from store.node_rows import InstanceEventRow, InstanceRow, NodeRow, PlacementRow
+from store.node_rows import InstanceEventRow, InstanceRow, PlacementRow
 from store.rows import AnswerRow, now
 from store.tail import Tail
 
@@ -37,9 +35,6 @@ LOOK_SECONDS = 1.0
 """How often a follower looks by itself: the most that a lost wake-up can cost."""
 
 PAGE = 500
-
-UNHEARD = timedelta(minutes=25)
-"""A workflow looks at its row every ten minutes."""
 
 
 def tail(database: Database) -> Tail:
@@ -184,33 +179,6 @@ class Instances(Store):
                 if not events:
                     with suppress(TimeoutError):
                         await asyncio.wait_for(news.wait(), timeout=LOOK_SECONDS)
-
-    @reading
-    async def unattended(
-        self, session: AsyncSession, patience: timedelta, limit: int = 100
-    ) -> list[InstanceUid]:
-        """Those for which something is due that nobody seems to do: what was wished and not heeded,
-        whose node is gone, who left a copy on a node that is back, who was not heard of."""
-        moment = now()
-        open_ = InstanceRow.closed.is_(False)
-        unheeded = (InstanceRow.heeded.is_(False)) & (InstanceRow.heard < moment - patience)
-        unheard = or_(unheeded, InstanceRow.heard < moment - UNHEARD)
-        waiting = select(InstanceRow.uid).where(open_, unheard).order_by(InstanceRow.heard)
-        homeless = (
-            select(InstanceRow.uid)
-            .join(NodeRow, NodeRow.id == InstanceRow.node)
-            .where(open_, NodeRow.phase.in_(AWAY))
-        )
-        due = or_(PlacementRow.waits_until.is_(None), PlacementRow.waits_until <= moment)
-        leftovers = (
-            select(PlacementRow.uid)
-            .join(NodeRow, NodeRow.id == PlacementRow.node)
-            .where(PlacementRow.left.is_(True), NodeRow.phase.in_(LIVING), due)
-        )
-        found: dict[str, None] = {}
-        for query in (homeless, leftovers, waiting):
-            found.update(dict.fromkeys(await session.scalars(query.limit(limit))))
-        return [InstanceUid(uid) for uid in list(found)[:limit]]
 
 
 def _row(spec: InstanceSpec, ask: Ask, *, incarnation: int) -> InstanceRow:

@@ -7,6 +7,7 @@ finds its node gone."""
 from collections.abc import Sequence
 from datetime import timedelta
 
+from pydantic import Field
 from sqlalchemy import bindparam, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -42,6 +43,9 @@ class Leases(Frozen):
     quarantine: timedelta = timedelta(minutes=5)
     """How long nobody else is given the subnet of a node that has left."""
     ceiling: float = CEILING
+    """The share of a node that may be taken."""
+    ceilings: dict[str, float] = Field(default_factory=dict)
+    """The same by pool, where it is another."""
 
 
 class Beat(Frozen):
@@ -68,11 +72,12 @@ class Nodes(Store):
             says = f"no subnet left in {self._leases.subnets}"
             return Registered(outcome=Welcome.NO_SUBNET, says=says)
         if row is None:
-            row = _row(who, self._leases.ceiling)
+            row = _row(who)
             session.add(row)
         row.subnet, row.subnet_until = subnet, None
         row.phase, row.says = NodePhase.STARTING, ""
         row.address, row.fingerprint = who.address, who.fingerprint
+        row.ceiling = self._leases.ceilings.get(who.pool, self._leases.ceiling)
         row.pool, row.labels, row.runtime = who.pool, written(who.labels), who.runtime
         row.heard = now()
         welcome = "Welcome to the cluster"
@@ -197,12 +202,6 @@ class Nodes(Store):
         return [self._view(row, counts.get(row.id, 0)) for row in rows]
 
     @reading
-    async def draining(self, session: AsyncSession) -> list[str]:
-        """The nodes that are being emptied."""
-        query = select(NodeRow.id).where(NodeRow.drain_until.is_not(None))
-        return list(await session.scalars(query))
-
-    @reading
     async def affected(self, session: AsyncSession, nodes: Sequence[str]) -> list[InstanceUid]:
         """Whoever has, or left, a copy on any of these nodes."""
         query = select(PlacementRow.uid).where(PlacementRow.node.in_(nodes)).distinct()
@@ -269,13 +268,13 @@ class Nodes(Store):
         )
 
 
-def _row(who: Candidate, ceiling: float) -> NodeRow:
+def _row(who: Candidate) -> NodeRow:
     nothing = {
         f"{kind}_{name}": 0
         for kind in ("limit", "room", "taken", "used")
         for name in Amounts.model_fields
     }
-    return NodeRow(id=who.id, cordoned=False, drain_until=None, ceiling=ceiling, **nothing)
+    return NodeRow(id=who.id, cordoned=False, drain_until=None, **nothing)
 
 
 def _unknown(node: str, do: str) -> NotFound:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from sqlalchemy import or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.errand import Errand, Leftover, Standing, Stumble, What, due
+from domain.errand import Errand, Leftover, Outcome, Standing, Stumble, What, due
 from domain.instance import (
     InstanceSpec,
     InstanceUid,
@@ -69,8 +69,9 @@ class Placing(Store):
                 await _end(session, row)
 
     @transaction
-    async def done(self, session: AsyncSession, errand: Errand, kept: bool) -> None:
-        """Book what a node has done. `kept`: whether it keeps what it stopped."""
+    async def done(self, session: AsyncSession, outcome: Outcome) -> None:
+        """Book what a node has done."""
+        errand, kept = outcome.errand, outcome.kept
         row = await moves.locked(session, errand.uid)
         if errand.what is What.CLEAN:
             await _cleaned(session, row, errand)
@@ -80,8 +81,9 @@ class Placing(Store):
         match errand.what:
             case What.STOP:
                 moves.decide(row)
+                if not kept:
+                    await moves.anew(session, row)
                 row.parked = kept
-                row.taken_up = kept
                 moves.move(session, row, Phase.STOPPED, "stopped")
             case What.START:
                 moves.decide(row)

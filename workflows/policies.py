@@ -185,3 +185,35 @@ remembered in the workflow's history."""
 GIVING_BACK = timedelta(minutes=15)
 """What MAAS gets to take a machine back that a cluster is done without. Then the operation ends
 all the same, and says what it left to the delete."""
+
+ATTENDING = ActivityConfig(
+    start_to_close_timeout=timedelta(hours=24),
+    heartbeat_timeout=timedelta(seconds=15),
+    retry_policy=RetryPolicy(
+        initial_interval=timedelta(seconds=1),
+        backoff_coefficient=2,
+        maximum_interval=timedelta(seconds=15),
+    ),
+)
+"""An instance that is listened to for as long as it runs. Whoever dies at it is found out by its
+heartbeat, and an agent that hangs up is asked again; whether its node lives, the node's lease says.
+It is put down without waiting for it: what it still hears is late."""
+
+ON_A_NODE = ActivityConfig(
+    start_to_close_timeout=timedelta(seconds=90),
+    retry_policy=RetryPolicy(
+        initial_interval=timedelta(seconds=1), backoff_coefficient=2, maximum_attempts=3
+    ),
+)
+"""One thing that an agent is asked for. If it is not done, the row says when it is asked again."""
+
+INSTANCE_GLANCE = timedelta(minutes=10)
+"""How often an instance's workflow looks at its row by itself; a nudge is there at once."""
+
+ERRANDS_PER_RUN = 100
+"""Then an instance's workflow continues as a new run."""
+
+EMPTYING_LOOK = timedelta(seconds=5)
+"""How often it is looked how many have left a node that is emptied."""
+
+LOOKS_PER_DRAIN = 500

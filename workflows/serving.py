@@ -23,9 +23,12 @@ from domain.frozen import Frozen
 from workflows import runner
 from workflows.catalogue import CATALOGUE
 from workflows.cluster_monitor import ClusterMonitor
+from workflows.drain_node import DrainNode
 from workflows.provision_machine import ProvisionMachine
 from workflows.retire_machine import RetireMachine
 from workflows.revive_node import ReviveNode
+from workflows.rouse import Rouse
+from workflows.run_instance import RunInstance
 from workflows.survey import Survey
 from workflows.sweep import Sweep
 from workflows.upgrade_node import UpgradeNode
@@ -42,11 +45,18 @@ STICKY = timedelta(seconds=2)
 
 SLOTS = 100
 
-SCHEDULED: dict[type, timedelta] = {Sweep: timedelta(seconds=5), Survey: timedelta(seconds=60)}
+SCHEDULED: dict[type, timedelta] = {
+    Sweep: timedelta(seconds=5),
+    Rouse: timedelta(seconds=5),
+    Survey: timedelta(seconds=60),
+}
 """What runs again and again, and how often."""
 
 CHILDREN = [ProvisionMachine, RetireMachine, ReviveNode, UpgradeNode]
-WORKFLOWS = [*dict.fromkeys(CATALOGUE.values()), *CHILDREN, ClusterMonitor, *SCHEDULED]
+TENDING = [ClusterMonitor, RunInstance, DrainNode]
+"""What lives as long as the thing it looks after, and knows nothing but its name."""
+
+WORKFLOWS = [*dict.fromkeys(CATALOGUE.values()), *CHILDREN, *TENDING, *SCHEDULED]
 
 
 class Serving(Frozen):

@@ -191,7 +191,7 @@ async def test_why_nothing_starts_is_logged_once_until_it_does(
         await launch.launch(operation)
     [line] = lines
     assert line["log_level"] == "warning"
-    assert line["operation"] == operation.id
+    assert line["subject"] == operation.id
     assert "Namespace nowhere is not found" in line["error"]
     assert await launch.trouble() == "there is no namespace nowhere"
 

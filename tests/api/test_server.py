@@ -36,6 +36,7 @@ EDGE = (
 )
 OWN = {
     *("cnct.kaas.api.Cluster", "google.longrunning.Operations"),
+    *("scheduler.InstanceService", "scheduler.NodeService"),
     *("stats.StatsService", "v1alpha.PublicAPI", "windlass.node.v1.Window"),
     *(f"windlass.v1.{noun}" for noun in ("Clusters", "Operations", "Health")),
     *(f"edgeproto.{noun}Api" for noun in EDGE),

@@ -28,7 +28,9 @@ from store.engine import Database
 from store.sealing import Seal
 from store.secrets import Secrets
 from tests.conftest import BINARIES
+from tests.histories.on_nodes import ON_NODES
 from tests.store.desk import until
+from tests.workflows.harbour import harbour, worker
 from tests.workflows.test_repairs import CASES, broken
 from tests.workflows.yard import Trouble, Yard, yard
 from workflows.survey import Survey
@@ -326,6 +328,10 @@ async def main() -> None:
             story, world = STORIES[name]
             with tempfile.TemporaryDirectory() as folder:
                 await _record(environment.client, name, story, world, Path(folder), target)
+        for name in ON_NODES:
+            if not any(target.glob(f"*.{name}.json")):
+                with tempfile.TemporaryDirectory() as folder:
+                    await _record_on_nodes(environment.client, name, Path(folder), target)
 
 
 async def _record(
@@ -339,15 +345,40 @@ async def _record(
     try:
         async with yard(client, database, vault, prefix, world=world, trouble=Trouble()) as place:
             await story(place)
-        async for run in client.list_workflows(f"TaskQueue = '{prefix}workflows'"):
-            history = await client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()
-            path = target / f"{run.workflow_type}.{name}.json"
-            if path.exists():  # one child of a kind tells the story
-                continue
-            path.write_text(_portable(history.to_json()))
-            print(f"{path.relative_to(HOME)}: {len(history.events)} events")
+        await _keep(client, prefix, name, target)
     finally:
         await database.close()
+
+
+async def _record_on_nodes(client: Client, name: str, folder: Path, target: Path) -> None:
+    url = f"sqlite+aiosqlite:///{folder}/windlass.db"
+    await schema.upgrade(url)
+    database, prefix = Database(url), f"{uuid4().hex[:8]}-"
+    try:
+        async with (
+            harbour(client, database, url, prefix, folder, restart="always") as place,
+            worker(client, database, prefix),
+        ):
+            await ON_NODES[name](place)
+            await until(lambda: _none_runs(client, prefix))
+        await _keep(client, prefix, name, target)
+    finally:
+        await database.close()
+
+
+async def _none_runs(client: Client, prefix: str) -> bool:
+    query = f"TaskQueue = '{prefix}workflows' AND ExecutionStatus = 'Running'"
+    return not [run async for run in client.list_workflows(query)]
+
+
+async def _keep(client: Client, prefix: str, name: str, target: Path) -> None:
+    async for run in client.list_workflows(f"TaskQueue = '{prefix}workflows'"):
+        history = await client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()
+        path = target / f"{run.workflow_type}.{name}.json"
+        if path.exists():  # one child of a kind tells the story
+            continue
+        path.write_text(_portable(history.to_json()))
+        print(f"{path.relative_to(HOME)}: {len(history.events)} events")
 
 
 def _portable(history: str) -> str:

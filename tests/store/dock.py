@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from domain.errand import Errand, What
+from domain.errand import Errand, Outcome, What
 from domain.instance import Call, InstanceSpec, InstanceUid, InstanceView, Phase, Report, check
 from domain.node import Candidate, Registered, Said
 from domain.operation import Ask
@@ -12,6 +12,7 @@ from domain.placement import Amounts
 from store.engine import Database
 from store.fleet import Fleet
 from store.instances import Instances, tail
+from store.neglect import Neglect
 from store.node_rows import HostPortRow, NodeRow, PlacementRow
 from store.nodes import Leases, Nodes
 from store.observing import Observing
@@ -37,6 +38,7 @@ class Dock:
         self.tail = tail(database)
         self.instances = Instances(database, self.tail)
         self.placing = Placing(database, Fleet(snapshot_seconds=0))
+        self.neglect = Neglect(database)
         self.observing = Observing(database)
 
     async def close(self) -> None:
@@ -86,7 +88,7 @@ class Dock:
         """Have a node do what is due, which has to be this."""
         errand = await self.due(uid)
         assert errand.what is what
-        await self.placing.done(errand, kept)
+        await self.placing.done(Outcome(errand=errand, kept=kept))
 
     async def wish(self, call: Call, id: str = "web-1") -> InstanceView:
         view, _ = await self.instances.ask_for(TENANT, id, call)

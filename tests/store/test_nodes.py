@@ -109,7 +109,7 @@ async def test_a_closed_node_takes_nothing_new_and_keeps_what_it_has(dock: Dock)
     assert (await dock.at(await dock.placed("web-2"))).phase is Phase.FAILED
     assert (await dock.at(uid)).node == "a"
     await dock.nodes.drain("a", timedelta(hours=1))
-    assert await dock.nodes.draining() == ["a"]
+    assert await dock.neglect.draining() == ["a"]
     await dock.nodes.cordon("a", cordoned=False)
-    assert await dock.nodes.draining() == []
+    assert await dock.neglect.draining() == []
     assert (await dock.at(await dock.placed("web-3"))).node == "a"

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from domain.errand import Stumble, What
+from domain.errand import Outcome, Stumble, What
 from domain.errors import AlreadyExists, Conflict, Failure, NotFound
 from domain.instance import Call, Phase, Port, Report, Restart
 from domain.node import Said
@@ -123,7 +123,7 @@ async def test_whoever_speaks_of_an_earlier_turn_changes_nothing(dock: Dock) -> 
     report = Report(phase=Phase.TERMINATED)
     assert await dock.observing.observe(late, report) is False
     assert await dock.observing.order(late) is None
-    await dock.placing.done(late.model_copy(update={"what": What.DESTROY}), kept=False)
+    await dock.placing.done(Outcome(errand=late.model_copy(update={"what": What.DESTROY})))
     await dock.placing.settle(late.model_copy(update={"what": What.LEAVE}))
     assert (await dock.at(uid)).phase is Phase.STOPPING
 
@@ -158,7 +158,7 @@ async def test_k23_k24_a_lost_node_is_left_and_cleaned_once_it_is_back(dock: Doc
     assert ((await dock.at(kept)).node, (await dock.at(single)).node) == ("a", "b")
     await lose(dock, "a", "b")
     await dock.node("c")
-    assert set(await dock.instances.unattended(timedelta(hours=1))) == {kept, single}
+    assert set(await dock.neglect.unattended(timedelta(hours=1))) == {kept, single}
     await dock.settle(single, What.LEAVE)
     assert (await dock.at(single)).says == "Node is terminated: b is lost"
     await dock.settle(kept, What.LEAVE)
@@ -170,7 +170,7 @@ async def test_k23_k24_a_lost_node_is_left_and_cleaned_once_it_is_back(dock: Doc
     assert (await dock.due(single)).what is What.OVER  # until its node is back
     await dock.node("a")
     await dock.node("b")
-    assert set(await dock.instances.unattended(timedelta(hours=1))) == {kept, single}
+    assert set(await dock.neglect.unattended(timedelta(hours=1))) == {kept, single}
     clean = await dock.due(kept)
     assert (clean.what, clean.node, clean.incarnation) == (What.CLEAN, "a", 1)
     order = await dock.observing.order(clean)

@@ -1,0 +1,63 @@
+"""The books of instances and of nodes that are emptied: what is due, and what was done."""
+
+from datetime import timedelta
+
+from temporalio import activity
+
+from domain.errand import Emptying, Errand, Outcome, Stumble
+from domain.frozen import Frozen
+from domain.instance import InstanceUid
+from store import placing as stores
+from store.draining import Draining
+from store.neglect import Neglect
+
+UNHEEDED = timedelta(seconds=5)
+"""By then whoever wrote a wish has told its workflow, if it could."""
+
+
+class Asleep(Frozen):
+    """What nobody looks after, though something is due."""
+
+    instances: tuple[InstanceUid, ...] = ()
+    draining: tuple[str, ...] = ()
+    """Nodes that are being emptied, whether somebody is at it or not."""
+
+
+class Placing:
+    def __init__(self, placing: stores.Placing, draining: Draining, neglect: Neglect) -> None:
+        self._placing = placing
+        self._draining = draining
+        self._neglect = neglect
+
+    @activity.defn(name="placing.consider")
+    async def consider(self, uid: InstanceUid) -> Errand:
+        """What is due for an instance."""
+        return await self._placing.consider(uid)
+
+    @activity.defn(name="placing.settle")
+    async def settle(self, errand: Errand) -> None:
+        """Find it a node, or give one up: what touches our own rows alone."""
+        await self._placing.settle(errand)
+
+    @activity.defn(name="placing.done")
+    async def done(self, outcome: Outcome) -> None:
+        """Book what a node has done."""
+        await self._placing.done(outcome)
+
+    @activity.defn(name="placing.stumbled")
+    async def stumbled(self, stumble: Stumble) -> None:
+        """Book that a node did not do as it was asked."""
+        await self._placing.stumbled(stumble)
+
+    @activity.defn(name="placing.empty")
+    async def empty(self, node: str) -> Emptying:
+        """Tell some of what is on a node to leave, and say what still is there."""
+        return await self._draining.step(node)
+
+    @activity.defn(name="placing.look")
+    async def look(self) -> Asleep:
+        """What is due for instances and nodes, and has not been taken up."""
+        return Asleep(
+            instances=tuple(await self._neglect.unattended(UNHEEDED)),
+            draining=tuple(await self._neglect.draining()),
+        )

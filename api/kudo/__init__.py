@@ -1,0 +1,1 @@
+"""The scheduler contract: nodes offer room, instances take it."""

@@ -1,0 +1,77 @@
+"""Leases of nodes: renewed by what they say, and taken away from who says nothing.
+
+What has nothing new in it is written together, once a second: a thousand nodes are one statement.
+A process that has just begun takes no lease away for a while, since while nobody served, nobody
+could be heard."""
+
+import asyncio
+from datetime import timedelta
+
+import structlog
+
+from api.door import Admit
+from api.launch import Launch
+from domain.errors import DomainError
+from domain.placement import Amounts
+from store.nodes import Beat, Nodes
+from workflows.run_instance import RunInstance
+
+ROUND_SECONDS = 1.0
+
+log = structlog.get_logger()
+
+
+class Leases:
+    def __init__(self, nodes: Nodes, launch: Launch, admit: Admit, lost: timedelta) -> None:
+        self._nodes = nodes
+        self._launch = launch
+        self._admit = admit
+        self._patience = lost.total_seconds()
+        self._beats: dict[str, Amounts] = {}
+        self._strange: set[str] = set()
+
+    def beat(self, node: str, used: Amounts) -> bool:
+        """Renew a node's lease soon. False: it has to be heard out first."""
+        if node in self._strange:
+            self._strange.discard(node)
+            return False
+        self._beats[node] = used
+        return True
+
+    async def rouse(self, *nodes: str) -> None:
+        """Have whoever has, or left, a copy on these nodes look at how they stand now."""
+        for uid in await self._nodes.affected(nodes):
+            self._launch.rouse_soon(RunInstance, f"i-{uid}", uid)
+
+    async def run(self) -> None:
+        """Keep the leases until cancelled. A round that fails is logged, and the next one tries
+        again."""
+        loop = asyncio.get_running_loop()
+        patient_until, last = loop.time() + self._patience, loop.time()
+        while True:
+            await asyncio.sleep(ROUND_SECONDS)
+            if loop.time() - last > self._patience / 2:  # we stood still, and heard nobody
+                patient_until = loop.time() + self._patience
+            last = loop.time()
+            try:
+                await self._admit()
+                await self.renew()
+                if loop.time() >= patient_until:
+                    await self.expire()
+            except DomainError as error:
+                log.warning("leases not kept", error=error.message)
+                patient_until = loop.time() + self._patience
+            except Exception:
+                log.exception("leases went wrong")
+
+    async def renew(self) -> None:
+        """Write down who was heard of."""
+        beats, self._beats = self._beats, {}
+        said = [Beat(node=node, used=used) for node, used in beats.items()]
+        self._strange |= await self._nodes.beat(said)
+
+    async def expire(self) -> None:
+        """Give up for lost whoever was silent for too long."""
+        if lost := await self._nodes.expire():
+            log.warning("nodes lost", nodes=lost)
+            await self.rouse(*lost)

@@ -1,0 +1,107 @@
+"""The node service: who offers room, and that they are still there."""
+
+import re
+from collections.abc import AsyncIterator
+from urllib.parse import unquote
+
+from google.protobuf.empty_pb2 import Empty
+
+from api.asking import Context
+from api.kudo import convert, states
+from api.kudo.certificates import identity
+from api.kudo.leases import Leases
+from domain.agents import Agents
+from domain.errors import DomainError, Invalid
+from domain.node import Candidate, Registered, Said, Welcome
+from protos.gen.kudo import scheduler_pb2 as pb
+from protos.gen.kudo.scheduler_pb2_grpc import NodeServiceServicer
+from store.nodes import Nodes
+
+ADDRESS, POOL, LABELS, RUNTIME = (
+    f"windlass-{name}" for name in ("agent-address", "pool", "labels", "runtime")
+)
+"""What our own agents say of themselves beside the request."""
+
+
+class NodeService(NodeServiceServicer):
+    def __init__(
+        self, nodes: Nodes, leases: Leases, agents: Agents, *, port: int, bare_tokens: bool
+    ) -> None:
+        self._nodes = nodes
+        self._leases = leases
+        self._agents = agents
+        self._port = port
+        self._bare_tokens = bare_tokens
+
+    async def Register(
+        self, request: pb.NodeRegisterRequest, context: Context
+    ) -> pb.NodeRegisterResponse:
+        return convert.registered(await self._registered(request.certificate, context))
+
+    async def Unregister(
+        self, request: pb.NodeUnregisterRequest, context: Context
+    ) -> pb.NodeUnregisterResponse:
+        if not await self._nodes.unregister(request.id):
+            said = f"there is no node {request.id}"
+            return pb.NodeUnregisterResponse(code=1, description=said)
+        await self._leases.rouse(request.id)
+        return pb.NodeUnregisterResponse(code=0, description="Bye from the cluster")
+
+    async def Status(
+        self, request_iterator: AsyncIterator[pb.NodeStatus], context: Context
+    ) -> Empty:
+        node, before = "", None
+        async for status in request_iterator:
+            if node not in ("", status.id):
+                raise Invalid(
+                    f"this stream is of node {node} and tells of {status.id!r}",
+                    subject=node,
+                    reason="NODE_STREAM_MIXED",
+                    do="open a stream for each node",
+                )
+            node, told = status.id, (status.status, status.statusDescription)
+            limits = status.resource.HasField("limit")
+            limit = convert.amounts(status.resource.limit) if limits else None
+            used, news = convert.usage(status.resource), (*told, limit)
+            if news == before and self._leases.beat(node, used):
+                continue
+            said = states.said(status.status)
+            await self._nodes.hear(node, said, status.statusDescription, limit, used)
+            before = news if said is Said.RUNNING else None
+            await self._leases.rouse(node)
+        return Empty()
+
+    async def _registered(self, certificate: str, context: Context) -> Registered:
+        """However it ends is an answer; only what we cannot explain is an error."""
+        try:
+            id, fingerprint = identity(certificate, bare_tokens=self._bare_tokens)
+        except Invalid as error:
+            return Registered(outcome=Welcome.BAD_CERTIFICATE, says=error.message)
+        beside = {
+            key: str(value)
+            for key, value in context.invocation_metadata() or ()
+            if key in (ADDRESS, POOL, LABELS, RUNTIME)
+        }
+        who = Candidate(
+            id=id,
+            fingerprint=fingerprint,
+            address=beside.get(ADDRESS) or _dialled_back(context.peer(), self._port),
+            pool=beside.get(POOL) or "default",
+            labels=convert.labels(beside.get(LABELS, "")),
+            runtime=beside.get(RUNTIME, "")[:32],
+        )
+        try:
+            await self._agents.reach(who.address)
+            registered = await self._nodes.register(who)
+        except DomainError as error:
+            return Registered(outcome=Welcome.FAILED, says=error.message)
+        if registered.outcome is Welcome.WELCOME:
+            await self._leases.rouse(id)
+        return registered
+
+
+def _dialled_back(peer: str, port: int) -> str:
+    """Where the agent of a caller is asked: at the address it calls from. gRPC writes that as
+    `ipv4:10.0.0.7:40312` or `ipv6:%5B::1%5D:40312`."""
+    found = re.fullmatch(r"ipv[46]:(.+):\d+", unquote(peer))
+    return f"{found[1]}:{port}" if found else peer

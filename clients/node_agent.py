@@ -1,0 +1,245 @@
+"""The agents on nodes, asked at their own addresses: the original contract for what runs, and our
+extension of it, where an agent has it, for what is kept.
+
+Scheduler and agent number the same words differently, so what crosses is the word."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TypeVar
+
+import grpc
+import grpc.aio
+from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
+
+from domain.agents import Order
+from domain.errors import (
+    Conflict,
+    DomainError,
+    Exhausted,
+    Invalid,
+    NotFound,
+    Unavailable,
+    Unsupported,
+)
+from domain.instance import Phase, Report
+from domain.placement import Amounts
+from domain.probing import Probe
+from protos.gen.agent import instance_pb2 as pb
+from protos.gen.agent import node_pb2
+from protos.gen.agent.instance_pb2_grpc import InstanceServiceStub
+from protos.gen.agent.node_pb2_grpc import NodeStub
+
+WORDS: dict[str, Phase] = {
+    "RUNNING": Phase.RUNNING,
+    "STARTING": Phase.STARTING,
+    "STOPPING": Phase.STOPPING,
+    "DESTROYING": Phase.DESTROYING,
+    "TERMINATED": Phase.TERMINATED,
+    "CRASHED": Phase.FAILED,
+    "FAILED": Phase.FAILED,
+    "SCHEDULING": Phase.SCHEDULING,
+    "SCHEDULED": Phase.SCHEDULED,
+}
+"""What an agent's word means to us."""
+
+ANSWER_SECONDS = 10.0
+"""How long an agent may take to say its first word. It says it before it fetches anything."""
+
+CALL_SECONDS = 30.0
+REACH_SECONDS = 3.0
+
+MOST_AMOUNT = 2**31 - 1
+
+KINDS: dict[grpc.StatusCode, type[DomainError]] = {
+    grpc.StatusCode.NOT_FOUND: NotFound,
+    grpc.StatusCode.INVALID_ARGUMENT: Invalid,
+    grpc.StatusCode.FAILED_PRECONDITION: Conflict,
+    grpc.StatusCode.ALREADY_EXISTS: Conflict,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: Exhausted,
+    grpc.StatusCode.UNIMPLEMENTED: Unsupported,
+}
+"""Whatever else an agent answers may pass."""
+
+Reply = TypeVar("Reply")
+
+
+class NodeAgents:
+    """The agents of `domain.agents`, over gRPC. One channel for each address."""
+
+    def __init__(self, *, answer_seconds: float = ANSWER_SECONDS) -> None:
+        self._answer_seconds = answer_seconds
+        self._channels: dict[str, grpc.aio.Channel] = {}
+
+    async def reach(self, address: str) -> None:
+        try:
+            async with grpc.aio.insecure_channel(address) as channel:
+                await asyncio.wait_for(channel.channel_ready(), REACH_SECONDS)
+        except TimeoutError as error:
+            raise Unavailable(
+                f"no agent answers at {address}",
+                subject=address,
+                reason="AGENT_UNREACHABLE",
+                do="start the agent before it registers, and let it be reached there",
+            ) from error
+
+    async def run(self, order: Order) -> AsyncGenerator[Report, None]:
+        stub = InstanceServiceStub(self._channel(order.address))
+        stream = stub.create(_instance(order), metadata=_beside(order))
+        try:
+            patience: float | None = self._answer_seconds
+            while True:
+                status = await asyncio.wait_for(stream.read(), patience)
+                if not isinstance(status, pb.InstanceStatus):
+                    return
+                yield _heard(status)
+                patience = None  # from here on the node's lease tells whether it lives
+        except TimeoutError as error:
+            raise Unavailable(
+                f"the agent of {order.node} said nothing for {self._answer_seconds:g} s",
+                subject=order.node,
+                reason="AGENT_SILENT",
+            ) from error
+        except grpc.aio.AioRpcError as error:
+            raise _translated(order, "create", error) from error
+        finally:
+            stream.cancel()
+
+    async def start(self, order: Order) -> None:
+        stub = NodeStub(self._channel(order.address))
+        try:
+            await self._asked(
+                order, "Start", lambda: stub.Start(_copy(order), timeout=CALL_SECONDS)
+            )
+        except Unsupported as error:
+            raise NotFound(f"the agent of {order.node} keeps nothing that it stops") from error
+
+    async def stop(self, order: Order) -> bool:
+        stub = NodeStub(self._channel(order.address))
+        request = node_pb2.StopRequest(copy=_copy(order))
+        try:
+            await self._asked(order, "Stop", lambda: stub.Stop(request, timeout=CALL_SECONDS))
+        except Unsupported:  # an original agent, which removes what it stops
+            await self._signal(order, pb.STOP)
+            return False
+        except NotFound:
+            return False
+        return True
+
+    async def destroy(self, order: Order) -> None:
+        stub = NodeStub(self._channel(order.address))
+        try:
+            await self._asked(
+                order, "Destroy", lambda: stub.Destroy(_copy(order), timeout=CALL_SECONDS)
+            )
+        except Unsupported:
+            await self._signal(order, pb.KILL)
+        except Conflict as error:
+            if error.reason != "STALE_INCARNATION":  # then a newer copy has taken its place
+                raise
+
+    async def close(self) -> None:
+        for channel in self._channels.values():
+            await channel.close()
+
+    async def _signal(self, order: Order, signal: pb.Signal.ValueType) -> None:
+        """Tell an original agent, which answers once it has accepted. One that knows of nothing
+        has nothing left."""
+        stub = InstanceServiceStub(self._channel(order.address))
+        request = pb.SignalInstruction(instance=pb.Instance(id=order.instance), signal=signal)
+        try:
+            await self._asked(
+                order,
+                "signal",
+                lambda: stub.signal(request, metadata=_beside(order), timeout=CALL_SECONDS),
+            )
+        except NotFound:
+            return
+
+    async def _asked(self, order: Order, call: str, ask: Callable[[], Awaitable[Reply]]) -> Reply:
+        try:
+            return await ask()
+        except grpc.aio.AioRpcError as error:
+            raise _translated(order, call, error) from error
+
+    def _channel(self, address: str) -> grpc.aio.Channel:
+        if address not in self._channels:
+            self._channels[address] = grpc.aio.insecure_channel(address)
+        return self._channels[address]
+
+
+def _instance(order: Order) -> pb.Instance:
+    spec, limit = order.spec, order.spec.limit
+    return pb.Instance(
+        id=order.instance,
+        name=spec.name,
+        uri=spec.uri,
+        environment=spec.environment,
+        resource=pb.Resource(
+            limit=pb.ResourceSummary(cpu=limit.cpu, memory=limit.memory, disk=limit.disk)
+        ),
+        ports=[pb.Port(source=port.source, destination=port.destination) for port in order.ports],
+        ip=order.ip,
+    )
+
+
+def _beside(order: Order) -> tuple[tuple[str, str], ...]:
+    """What our agents are told that the original contract has no words for."""
+    spec = order.spec
+    beside = {
+        "windlass-incarnation": str(order.incarnation),
+        "windlass-tenant": order.tenant,
+        "windlass-workload": spec.demands.workload,
+        "windlass-command": json.dumps(spec.command) if spec.command else "",
+        "windlass-health": _health(spec.probe) if spec.probe else "",
+    }
+    return tuple((key, value) for key, value in beside.items() if value)
+
+
+def _health(probe: Probe) -> str:
+    said = probe.model_dump(mode="json")
+    return json.dumps({key: value for key, value in said.items() if value})
+
+
+def _copy(order: Order) -> node_pb2.Copy:
+    return node_pb2.Copy(instance=order.instance, incarnation=order.incarnation)
+
+
+def _heard(status: pb.InstanceStatus) -> Report:
+    """2 is STOPPED to the scheduler and STOPPING to the agent, so only the word is read."""
+    word = pb.Status.Name(status.status)
+    says = status.description
+    if word == "CRASHED":
+        says = f"crashed: {says}" if says else "crashed"
+    used = status.resource.usage if status.resource.HasField("usage") else None
+    return Report(
+        phase=WORDS[word],
+        says=says,
+        used=Amounts(cpu=_sane(used.cpu), memory=_sane(used.memory), disk=_sane(used.disk))
+        if used is not None
+        else None,
+    )
+
+
+def _sane(amount: int) -> int:
+    """Original agents count some amounts in bytes."""
+    return min(amount, MOST_AMOUNT)
+
+
+def _translated(order: Order, call: str, error: grpc.aio.AioRpcError) -> DomainError:
+    said = f"the agent of {order.node} answered {error.code().name} to {call}: {error.details()}"
+    kind = KINDS.get(error.code(), Unavailable)
+    reason = "AGENT_UNREACHABLE" if kind is Unavailable else "AGENT_REFUSED"
+    return kind(said, subject=order.node, reason=_reason(error) or reason)
+
+
+def _reason(error: grpc.aio.AioRpcError) -> str:
+    """The reason in the error's details, if there is one."""
+    trailers = dict(error.trailing_metadata() or ())
+    packed = trailers.get("grpc-status-details-bin")
+    if not isinstance(packed, bytes):
+        return ""
+    for detail in status_pb2.Status.FromString(packed).details:
+        if detail.Is(error_details_pb2.ErrorInfo.DESCRIPTOR):
+            return str(error_details_pb2.ErrorInfo.FromString(detail.value).reason)
+    return ""

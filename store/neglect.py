@@ -1,0 +1,50 @@
+"""Neglect: what runs on nodes and has nobody who looks after it, as far as the rows can tell."""
+
+from datetime import timedelta
+
+from sqlalchemy import or_, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.instance import InstanceUid
+from domain.node import AWAY, LIVING
+from store.engine import Store, reading
+from store.node_rows import InstanceRow, NodeRow, PlacementRow
+from store.rows import now
+
+UNHEARD = timedelta(minutes=25)
+"""A workflow looks at its row every ten minutes."""
+
+
+class Neglect(Store):
+    @reading
+    async def unattended(
+        self, session: AsyncSession, patience: timedelta, limit: int = 100
+    ) -> list[InstanceUid]:
+        """Those for which something is due that nobody seems to do: what was wished and not heeded,
+        whose node is gone, who left a copy on a node that is back, who was not heard of."""
+        moment = now()
+        open_ = InstanceRow.closed.is_(False)
+        unheeded = (InstanceRow.heeded.is_(False)) & (InstanceRow.heard < moment - patience)
+        unheard = or_(unheeded, InstanceRow.heard < moment - UNHEARD)
+        waiting = select(InstanceRow.uid).where(open_, unheard).order_by(InstanceRow.heard)
+        homeless = (
+            select(InstanceRow.uid)
+            .join(NodeRow, NodeRow.id == InstanceRow.node)
+            .where(open_, NodeRow.phase.in_(AWAY))
+        )
+        due = or_(PlacementRow.waits_until.is_(None), PlacementRow.waits_until <= moment)
+        leftovers = (
+            select(PlacementRow.uid)
+            .join(NodeRow, NodeRow.id == PlacementRow.node)
+            .where(PlacementRow.left.is_(True), NodeRow.phase.in_(LIVING), due)
+        )
+        found: dict[str, None] = {}
+        for query in (homeless, leftovers, waiting):
+            found.update(dict.fromkeys(await session.scalars(query.limit(limit))))
+        return [InstanceUid(uid) for uid in list(found)[:limit]]
+
+    @reading
+    async def draining(self, session: AsyncSession) -> list[str]:
+        """The nodes that are being emptied."""
+        query = select(NodeRow.id).where(NodeRow.drain_until.is_not(None)).order_by(NodeRow.id)
+        return list(await session.scalars(query))
