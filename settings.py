@@ -121,17 +121,35 @@ class Auth(Part):
     token_idle: timedelta = Field(timedelta(hours=1), description="unused at most so long; 0: any")
 
 
+def _usual(what: str) -> Any:
+    return Field(None, description=f"what a resource manager gets to {what}")
+
+
+class Timeouts(Part):
+    profile: Literal["usual", "short"] = Field("usual", description="those that are not set are so")
+    clusterinst_create: timedelta | None = _usual("make a cluster: 30 min, or 3 s")
+    clusterinst_update: timedelta | None = _usual("change a cluster: 20 min, or 2 s")
+    clusterinst_delete: timedelta | None = _usual("delete a cluster: 20 min, or 2 s")
+    appinst_create: timedelta | None = _usual("make an app's instance: 30 min, or 3 s")
+    appinst_delete: timedelta | None = _usual("delete an app's instance: 20 min, or 2 s")
+    autodelete_retry: timedelta | None = _usual("end what it is busy with: 0.5 s a try, or 0.1 s")
+
+
 class Edge(Part):
     legacy_codes: bool = Field(
         False, description="whether refusals leave as UNKNOWN, as the first controller's did"
     )
     strict_references: bool = Field(
         False,
-        description="whether a cloudlet needs its operator to exist, and an app its developer",
+        description="whether a cloudlet needs its operator to exist, and apps and instances "
+        "their developer",
     )
     lax_masks: bool = Field(
         False, description="whether paths in `fields` that lead nowhere are ignored"
     )
+    allow_app_change_in_use: bool = Field(False, description="whether apps in use may be changed")
+    enforce_resources: bool = Field(False, description="whether a cloudlet can be full")
+    timeouts: Timeouts = Timeouts()
     image_host: str = Field(
         "docker.mobiledgex.net", description="where images lie of apps that name none"
     )

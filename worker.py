@@ -40,6 +40,7 @@ from activities.steering import Steering
 from activities.storage_watch import StorageWatch
 from activities.sweeping import Sweeping
 from activities.tending import Tending
+from activities.tracking import Tracking
 from activities.verbs import BOOKS_QUEUE
 from activities.watching import Rhythm, Watching
 from clients.ceph import CephStorage, Identities, ProgramIdentities, RestIdentities, Session
@@ -49,11 +50,12 @@ from clients.node_agent import NodeAgents
 from clients.ssh import SshNodes
 from domain.errors import DomainError, Invalid, Unavailable
 from domain.health import Tolerance
+from domain.patience import chosen
 from domain.quarantine import Terms
 from domain.repairs import Prudence
 from logs import start_log
 from settings import Settings, read
-from store import placing, quarantine
+from store import placing, quarantine, tracking
 from store import steering as steers
 from store.backups import SealedBackups
 from store.clusters import Clusters
@@ -71,6 +73,7 @@ from store.sealing import Seal
 from store.secrets import Secrets
 from store.stocks import Stocks
 from store.tail import Tail
+from store.tracked import Terms as EdgeTerms
 from store.watches import Watches
 from systems import MissingKeyError
 from workflows.serving import SCHEDULED, SLOTS, Serving, crew, schedule
@@ -110,6 +113,11 @@ class Crew:
         self.clusters = Clusters(database, self.vault)
         self.stocks = Stocks(database)
         self.watches = Watches(database)
+        edge = settings.edge
+        strict, enforces = edge.strict_references, edge.enforce_resources
+        said = chosen(**edge.timeouts.model_dump())
+        placed = EdgeTerms(patience=said, strict=strict, enforces=enforces)
+        self.tracking = tracking.Tracking(database, placed)
         self.journal = Journal(database, Tail(database))
         self.marks = Marks(database)
         terms = Terms(**settings.kaas.quarantine.model_dump())
@@ -135,7 +143,8 @@ class Crew:
         approval = self._settings.kaas.approval_seconds
         return [
             Progress(self.operations, self.clusters, self.journal),
-            Sweeping(self.operations, self.clusters, self.stocks, self.watches),
+            Sweeping(self.operations, self.clusters, self.tracking, self.stocks, self.watches),
+            Tracking(self.tracking),
             Steering(self.steering, approval=timedelta(seconds=approval)),
             Tending(self.watches, self._tolerance()),
             Quarantine(self.quarantine),

@@ -10,6 +10,7 @@ from domain.frozen import Frozen
 from domain.operation import (
     CHANGES,
     SETTLED,
+    TRACKED,
     Cancelled,
     Kind,
     Operation,
@@ -21,6 +22,7 @@ from domain.ports import Stock
 from store.clusters import Clusters
 from store.operations import Operations
 from store.stocks import Stocks
+from store.tracking import Tracking
 from store.watches import Watches
 
 UNLAUNCHED_SECONDS = 5.0
@@ -35,7 +37,7 @@ ALIVE = frozenset({WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONT
 LOST: dict[Kind, Phase | None] = {
     Kind.CREATE_CLUSTER: Phase.ERROR,
     Kind.DELETE_CLUSTER: None,
-    **dict.fromkeys(SETTLED),
+    **dict.fromkeys(SETTLED | TRACKED),
 }
 """What a cluster is once the workflow that changed it is gone. None: as it was, or, if it stood
 before, what its slots make of it."""
@@ -46,6 +48,7 @@ AFTER: dict[Kind, str] = {
     **dict.fromkeys(CHANGES, "asking for the same again goes on with what it left"),
     Kind.UPGRADE_CLUSTER: "asking for the same version again goes on with it",
     Kind.REPAIR_CLUSTER: "a repair that is asked for again goes on with what it left",
+    **dict.fromkeys(TRACKED, "what it had begun is taken back"),
 }
 """What becomes of what a workflow left when it was lost."""
 
@@ -70,10 +73,16 @@ class Standing(Frozen):
 
 class Sweeping:
     def __init__(
-        self, operations: Operations, clusters: Clusters, stocks: Stocks, watches: Watches
+        self,
+        operations: Operations,
+        clusters: Clusters,
+        tracking: Tracking,
+        stocks: Stocks,
+        watches: Watches,
     ) -> None:
         self._operations = operations
         self._clusters = clusters
+        self._tracking = tracking
         self._stocks = stocks
         self._watches = watches
 
@@ -115,6 +124,9 @@ class Sweeping:
                 message=f"its workflow is {ending} and never {_unsaid(due.kind, untaken)}",
                 reason="WORKFLOW_LOST",
             )
+        if due.kind in TRACKED:
+            await self._tracking.take_back(due.id, failure)
+            return
         lost = Reached.badly(due.id, LOST[due.kind], failure, undone=untaken)
         await self._clusters.reach(lost)
 

@@ -18,6 +18,7 @@ from api.door import Door, Service
 from api.edge import serving as edge
 from api.edge.notify import OPTIONS as NOTIFY
 from api.edge.presence import Presence, reached_at
+from api.edge.progress import Progress
 from api.entrance import Entrance, entrance
 from api.kaas.cluster import Cluster, Offer
 from api.kaas.kubeconfigs import Kubeconfigs
@@ -45,6 +46,7 @@ from clients.node_agent import NodeAgents
 from domain import access
 from domain.cluster import Limits
 from domain.errors import DomainError, Unavailable
+from domain.patience import chosen
 from domain.quarantine import Terms
 from domain.repairs import Prudence
 from logs import start_log
@@ -276,10 +278,14 @@ class Api:
             strict_references=said.strict_references,
             lax_masks=said.lax_masks,
             legacy_codes=said.legacy_codes,
+            allow_app_change_in_use=said.allow_app_change_in_use,
+            enforce_resources=said.enforce_resources,
+            patience=chosen(**said.timeouts.model_dump()),
             node_patience=said.node_patience,
         )
         documents = Documents(said.fetch_allow)
-        described = edge.services(self._database, documents, terms, self._notifying)
+        progress = Progress(Journal(self._database, self._tail), self._launch)
+        described = edge.services(self._database, documents, terms, self._notifying, progress)
         return [*described, self._notifying.service]
 
     def _lapsed(self) -> None:

@@ -46,6 +46,14 @@ KUBERNETES_BASIC = "kubernetes-basic"
 CLOUD_CONFIG = "#cloud-config"
 
 
+class Service(Frozen):
+    """A service of a manifest, as far as ports are concerned."""
+
+    name: str
+    ports: tuple[tuple[str, int], ...]
+    """What carries it, TCP or UDP, and the port that the app listens on."""
+
+
 class App(Frozen):
     developer: str
     name: str
@@ -63,6 +71,8 @@ class App(Frozen):
     generator: str = ""
     android_package: str = ""
     auto_delete: bool = False
+    services: tuple[Service, ...] = ()
+    """Those of its manifest, if it runs on Kubernetes."""
 
     @property
     def owner(self) -> tuple[str, str]:

@@ -6,17 +6,17 @@ what the second did."""
 
 from domain import access_ports
 from domain.app import App, Deployment, check_key
-from domain.cloudlet import Cloudlet
+from domain.cloudlet import Cloudlet, Whereabouts
 from domain.clusterinst import ClusterInst, ClusterInstKey, IpAccess, cluster_deployment
 from domain.clusterinst import check_key as check_cluster_key
-from domain.exposure import Exposure, MappedPort, Service, exposure, mapped, uri
+from domain.exposure import Exposure, MappedPort, exposure, mapped, uri
 from domain.flavor import Flavor
 from domain.frozen import Frozen
 from domain.naming import AUTO_CLUSTER, as_kubernetes
 from domain.override import Override
 from domain.refusal import Refusal, refuse_if
 from domain.tracking import APP_MOVES, Phase, is_free_to_create, is_free_to_delete
-from domain.usage import Taken, Usage
+from domain.usage import BITS, Taken, Usage, public_port
 
 PLATFORM_DEVELOPER = "MobiledgeX"
 """Whose apps may be put into anybody's cluster."""
@@ -36,6 +36,9 @@ class AppInst(Frozen):
     latitude: float = 0
     longitude: float = 0
     ports: tuple[MappedPort, ...] = ()
+    whereabouts: Whereabouts = Whereabouts()
+    auto_ip_access: IpAccess = IpAccess.UNKNOWN
+    """How the cluster that is made for it is to be reached."""
 
 
 class Ground(Frozen):
@@ -48,8 +51,6 @@ class Ground(Frozen):
     cluster_phase: Phase = Phase.NOT_PRESENT
     flavors: tuple[Flavor, ...] = ()
     """Those of the flavors it may get that there are."""
-    services: tuple[Service, ...] = ()
-    """Those of its app's manifest."""
     usage: Usage = Usage()
 
 
@@ -62,12 +63,14 @@ class Placed(Frozen):
 
 def keyed(key: AppInstKey) -> AppInstKey:
     """A key as it is looked up and kept, on create and on delete: a cluster that is made for the
-    app is called as Kubernetes likes it, and is the app's developer's."""
+    app is called as Kubernetes likes it, and is the app's developer's; so is whatever is on the
+    default cloudlet."""
     cluster = key.cluster
-    if not cluster.cluster.startswith(AUTO_CLUSTER):
+    made = cluster.cluster.startswith(AUTO_CLUSTER)
+    if not (made or cluster.cloudlet.is_default):
         return key
     more = {
-        "cluster": as_kubernetes(cluster.cluster),
+        "cluster": as_kubernetes(cluster.cluster) if made else cluster.cluster,
         "developer": cluster.developer or key.developer,
     }
     return key.model_copy(update={"cluster": cluster.model_copy(update=more)})
@@ -120,15 +123,34 @@ def placed(wanted: AppInst, ground: Ground, key_text: str, override: Override) -
     refuse_if(not known, Refusal.APPINST_FLAVOR, name=flavor)
     way = _way(wanted, ground.app, ground, key_text)
     wished = access_ports.parse(ground.app.access_ports)
-    ports, took = mapped(way, ground.app, wished, ground.services, ground.usage.ports)
+    ports, took = mapped(way, ground.app, wished, ground.app.services, ground.usage.ports)
     more = {
         "uri": uri(way, ground.app, wanted.key.cluster, wanted.uri),
         "flavor": flavor,
         "ports": ports,
     }
     instance = wanted.model_copy(update=more)
-    there = relocated(instance, ground.cloudlet) if ground.cloudlet else instance
-    return Placed(instance=there, taken=took)
+    if ground.cloudlet:
+        instance = relocated(instance, ground.cloudlet)
+        about = {"whereabouts": ground.cloudlet.whereabouts}
+        instance = instance.model_copy(update=about)
+    return Placed(instance=instance, taken=took)
+
+
+def reclaimed(instance: AppInst, before: Taken, usage: Usage) -> Placed:
+    """An instance that stays after all, with the ports that it gave back, or others if those are
+    taken by now. Exhausted if none is left."""
+    free, took, ports = dict(usage.ports), [], []
+    for port in instance.ports:
+        bit = BITS.get(port.protocol)
+        if bit is None or (port.public, bit) not in before.ports:
+            ports.append(port)
+            continue
+        public = public_port(free, port.protocol, port.public)
+        took.append((public, bit))
+        ports.append(port.model_copy(update={"public": public}))
+    instance = instance.model_copy(update={"ports": tuple(ports)})
+    return Placed(instance=instance, taken=Taken(ports=tuple(took)))
 
 
 def check_delete(phase: Phase, override: Override) -> None:

@@ -48,6 +48,19 @@ class CloudletKey(Frozen):
         return f"operator_key:<{operator}> " + (f"name:{_quoted(self.name)} " if self.name else "")
 
 
+class Whereabouts(Frozen):
+    """What is known of a place beside its latitude and longitude. No rule reads it."""
+
+    horizontal_accuracy: float = 0
+    vertical_accuracy: float = 0
+    altitude: float = 0
+    course: float = 0
+    speed: float = 0
+    seconds: int = 0
+    nanos: int = 0
+    """When that was."""
+
+
 class Cloudlet(Frozen):
     operator: str
     name: str
@@ -55,6 +68,7 @@ class Cloudlet(Frozen):
     dynamic_ips: int
     latitude: float
     longitude: float
+    whereabouts: Whereabouts = Whereabouts()
 
 
 _ESCAPES = {0x22: r"\"", 0x5C: r"\\", 0x0A: r"\n", 0x0D: r"\r", 0x09: r"\t"}

@@ -7,6 +7,7 @@ from domain.flavor import Flavor
 from domain.frozen import Frozen
 from domain.override import Override
 from domain.refusal import Refusal, refuse_if
+from domain.usage import Usage
 
 
 class CloudletState(StrEnum):
@@ -26,6 +27,10 @@ class CloudletInfo(Frozen):
     state: CloudletState
     flavors: tuple[Flavor, ...] = ()
     """What machines it can make."""
+    max_ram: int = 0
+    max_vcores: int = 0
+    max_disk: int = 0
+    """All that there is of it."""
 
 
 def check_ready(key: CloudletKey, info: CloudletInfo | None, override: Override) -> None:
@@ -34,6 +39,17 @@ def check_ready(key: CloudletKey, info: CloudletInfo | None, override: Override)
         return
     state = info.state if info else CloudletState.NOT_PRESENT
     refuse_if(state not in ABLE, Refusal.CLOUDLET_NOT_READY, key=key.text, state=state)
+
+
+OVERHEAD = Usage(ram=200, vcores=2, disk=200)
+"""What a cloudlet needs for itself."""
+
+
+def check_room(info: CloudletInfo, usage: Usage) -> None:
+    """Refuse more than there is on a cloudlet."""
+    for what, most in (("ram", info.max_ram), ("vcores", info.max_vcores), ("disk", info.max_disk)):
+        wanted = getattr(usage, what) + getattr(OVERHEAD, what)
+        refuse_if(wanted > most, Refusal.CLOUDLET_FULL, what=what)
 
 
 def fitting(info: CloudletInfo, flavor: Flavor) -> str:

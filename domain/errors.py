@@ -18,7 +18,7 @@ for programs (`reason`), facts to look at, and the next thing to do.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from domain.frozen import Frozen
 
@@ -50,6 +50,13 @@ class DomainError(Exception):
         self.reason = reason or self.usual_reason
         self.do = do
         self.facts = dict(facts or {})
+        self.preface: tuple[str, ...] = ()
+        """What whoever follows along is told before it."""
+
+    def after(self, told: Iterable[str]) -> Self:
+        """The error, with what is told before it."""
+        self.preface = (*self.preface, *told)
+        return self
 
     @property
     def kind(self) -> str:

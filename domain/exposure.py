@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 from domain.access_ports import Port, Protocol
-from domain.app import App, Deployment
+from domain.app import App, Deployment, Service
 from domain.clusterinst import ClusterInstKey, IpAccess
 from domain.frozen import Frozen
 from domain.manifest import CARRIED
@@ -29,14 +29,6 @@ class Exposure(StrEnum):
     """By the proxy of the cloudlet, whose ports are given out."""
     DEDICATED = "dedicated"
     """By the address of its cluster."""
-
-
-class Service(Frozen):
-    """A service of a manifest, as far as ports are concerned."""
-
-    name: str
-    ports: tuple[tuple[str, int], ...]
-    """What carries it, TCP or UDP, and the port that the app listens on."""
 
 
 class MappedPort(Frozen):

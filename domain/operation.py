@@ -20,6 +20,12 @@ class Kind(StrEnum):
     DELETE_NODE_POOL = "delete-node-pool"
     UPGRADE_CLUSTER = "upgrade-cluster"
     REPAIR_CLUSTER = "repair-cluster"
+    CREATE_CLUSTERINST = "create-clusterinst"
+    UPDATE_CLUSTERINST = "update-clusterinst"
+    DELETE_CLUSTERINST = "delete-clusterinst"
+    CREATE_APPINST = "create-appinst"
+    DELETE_APPINST = "delete-appinst"
+    DELETE_CLOUDLET = "delete-cloudlet"
 
 
 CHANGES = frozenset({Kind.ADD_NODE_POOL, Kind.SCALE_NODE_POOL, Kind.DELETE_NODE_POOL})
@@ -27,6 +33,14 @@ CHANGES = frozenset({Kind.ADD_NODE_POOL, Kind.SCALE_NODE_POOL, Kind.DELETE_NODE_
 
 SETTLED = CHANGES | {Kind.UPGRADE_CLUSTER, Kind.REPAIR_CLUSTER}
 """The kinds after which a cluster is what its slots make of it, however they end."""
+
+TRACKED = frozenset(
+    {
+        *(Kind.CREATE_CLUSTERINST, Kind.UPDATE_CLUSTERINST, Kind.DELETE_CLUSTERINST),
+        *(Kind.CREATE_APPINST, Kind.DELETE_APPINST, Kind.DELETE_CLOUDLET),
+    }
+)
+"""The kinds at the edge: what they do is rows alone, and resource managers make it so."""
 
 
 class Stage(StrEnum):
@@ -187,6 +201,8 @@ class Event(Frozen):
     stage: Stage
     failure: Failure | None = None
     last: bool = False
+    told: bool = False
+    """Whether it is for those who called, in the words of their contract."""
 
 
 class Brief(Frozen):

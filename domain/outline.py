@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from domain.cluster import ClusterPlan, PoolChange, Retiring
 from domain.frozen import Frozen
 from domain.machine import Machine, Role, Slot
-from domain.operation import CHANGES, Kind, Step, StepKey, StepState
+from domain.operation import CHANGES, TRACKED, Kind, Step, StepKey, StepState
 from domain.repairs import Mending, Remedy, Repair
 
 
@@ -247,12 +247,18 @@ def _mended(each: Mending) -> Lane:
     return _lane(each.named, *REMEDIES[each.remedy, each.machine.slot.role])
 
 
+def _none(_plan: ClusterPlan) -> tuple[Leg, ...]:
+    """What is done at the edge is rows, and waiting for resource managers."""
+    return ()
+
+
 OUTLINES = {
     Kind.CREATE_CLUSTER: _create,
     Kind.DELETE_CLUSTER: _delete,
     **dict.fromkeys(CHANGES, _change),
     Kind.UPGRADE_CLUSTER: _upgrade,
     Kind.REPAIR_CLUSTER: _repair,
+    **dict.fromkeys(TRACKED, _none),
 }
 
 

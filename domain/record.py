@@ -27,6 +27,8 @@ class Noun(StrEnum):
     to."""
     CLOUDLET_REFS = "CloudletRefs"
     CLUSTER_REFS = "ClusterRefs"
+    CLUSTER_INST_INFO = "ClusterInstInfo"
+    APP_INST_INFO = "AppInstInfo"
     ANDROID_PACKAGE = "AndroidPackage"
     """Nobody describes one; apps name them."""
 

@@ -11,8 +11,10 @@ from domain.errors import (
     Conflict,
     DomainError,
     Exhausted,
+    Failed,
     Invalid,
     NotFound,
+    Overdue,
     Unavailable,
     Unsupported,
 )
@@ -25,6 +27,8 @@ class Refusal(Enum):
     KEY_UNKNOWN = NotFound, "Key not found", "show what there is"
     KEY_TOO_LONG = Invalid, "key is longer than {most} bytes", "choose shorter names"
     FIELD_UNKNOWN = Invalid, "unknown field path {path}", "name fields by their numbers, as in 5.1"
+
+    ENUM_UNKNOWN = Invalid, "invalid {enum}", ""
 
     DEVELOPER_NAME = Invalid, "Invalid developer name", ""
     OPERATOR_NAME = Invalid, "Invalid operator name", ""
@@ -227,11 +231,26 @@ class Refusal(Enum):
         *(Exhausted, "no free external ports"),
         "delete instances of the cloudlet, or use a dedicated cluster",
     )
+    APPINST_LOCATION = Invalid, "location is inherited from the cloudlet", "change the cloudlet"
+    APPINST_UPDATE = (
+        *(Unsupported, "Update app instance not supported yet"),
+        "delete it and create it anew",
+    )
     APPINST_BUSY = Conflict, "AppInst busy, cannot delete", "wait until it is not"
 
     NOTIFY_VERSION = (
         *(Invalid, "Notify server expected action version"),
         "begin with a notice whose action is VERSION",
+    )
+    INSTANCE_FAILED = Failed, "{text}", "look at the resource manager of its cloudlet"
+    INSTANCE_OVERDUE = Overdue, "{text}", "look at the resource manager of its cloudlet"
+    INSTANCE_SUPERSEDED = (
+        *(Conflict, "another call has taken over, without regard to this one"),
+        "show how it stands",
+    )
+    CLOUDLET_FULL = (
+        *(Exhausted, "not enough {what} left on the cloudlet"),
+        "choose a smaller flavor, fewer nodes, or another cloudlet",
     )
 
     STRICT_OPERATOR = Conflict, "Specified operator not found", "create the operator first"

@@ -3,6 +3,7 @@
 Each instance's row says what it took, and exactly that is given back; so sums can always be told
 from the rows, and never fall below nothing."""
 
+import functools
 from collections.abc import Iterable
 
 from pydantic import Field
@@ -40,16 +41,36 @@ class Usage(Frozen):
     ports: dict[int, int] = Field(default_factory=dict)
 
 
+def plus(usage: Usage, taken: Taken) -> Usage:
+    """What is taken once somebody has taken that."""
+    ports = dict(usage.ports)
+    for number, bit in taken.ports:
+        ports[number] = ports.get(number, 0) | bit
+    return _moved(usage, taken, ports, 1)
+
+
+def minus(usage: Usage, taken: Taken) -> Usage:
+    """What is taken once that is given back."""
+    ports = dict(usage.ports)
+    for number, bit in taken.ports:
+        if left := ports.pop(number, 0) & ~bit:
+            ports[number] = left
+    return _moved(usage, taken, ports, -1)
+
+
+def _moved(usage: Usage, taken: Taken, ports: dict[int, int], sign: int) -> Usage:
+    return Usage(
+        ram=max(0, usage.ram + sign * taken.ram),
+        vcores=max(0, usage.vcores + sign * taken.vcores),
+        disk=max(0, usage.disk + sign * taken.disk),
+        addresses=max(0, usage.addresses + sign * taken.addresses),
+        ports=ports,
+    )
+
+
 def summed(taken: Iterable[Taken]) -> Usage:
     """All of it together."""
-    ram = vcores = disk = addresses = 0
-    ports: dict[int, int] = {}
-    for each in taken:
-        ram, vcores, disk = ram + each.ram, vcores + each.vcores, disk + each.disk
-        addresses += each.addresses
-        for number, bit in each.ports:
-            ports[number] = ports.get(number, 0) | bit
-    return Usage(ram=ram, vcores=vcores, disk=disk, addresses=addresses, ports=ports)
+    return functools.reduce(plus, taken, Usage())
 
 
 def public_port(ports: dict[int, int], protocol: Protocol, wanted: int) -> int:

@@ -6,8 +6,9 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.app import App, Claim
+from domain.appinst import check_app_change
 from domain.operation import Ask
-from domain.record import Need, Record
+from domain.record import Need, Noun, Record
 from domain.refusal import Refusal, refuse_if
 from store import answers, shelf
 from store.engine import Database, Store, reading, transaction
@@ -15,9 +16,12 @@ from store.rows import LinkRow, RecordRow
 
 
 class Apps(Store):
-    def __init__(self, database: Database, *, strict: bool = False) -> None:
+    def __init__(
+        self, database: Database, *, strict: bool = False, changes_in_use: bool = False
+    ) -> None:
         super().__init__(database)
         self._strict = strict
+        self._changes_in_use = changes_in_use
 
     @transaction
     async def create(
@@ -55,6 +59,8 @@ class Apps(Store):
         if held.value != before.value:
             return False
         shelf.refuse_lacking(needs, there)
+        if not self._changes_in_use:
+            await _refuse_in_use(session, before, record)
         await shelf.replace(session, held, record)
         answers.remember(session, ask)
         return True
@@ -63,6 +69,13 @@ class Apps(Store):
     async def refuse_conflict(self, session: AsyncSession, claim: Claim | None) -> None:
         """Refuse a package that is another's now. Whoever takes it is asked again."""
         await _refuse_conflict(session, claim)
+
+
+async def _refuse_in_use(session: AsyncSession, before: Record, record: Record) -> None:
+    """Refuse to change what instances were made of, while there are any."""
+    if await shelf.is_named(session, Noun.APP_INST, Noun.APP, record.key):
+        was, is_to_be = App.model_validate_json(before.facts), App.model_validate_json(record.facts)
+        check_app_change(was, is_to_be)
 
 
 async def _take(session: AsyncSession, claim: Claim | None) -> None:

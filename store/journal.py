@@ -37,6 +37,7 @@ def line(
     step: Step | None = None,
     failure: Failure | None = None,
     last: bool = False,
+    told: bool = False,
 ) -> dict[str, Any]:
     """The next line, to be written in the transaction that changes the row. The row is locked by
     then, so numbers have no gaps and no line appears before an earlier one."""
@@ -51,6 +52,7 @@ def line(
         "step": step.model_dump_json() if step else "",
         "failure": failure.model_dump_json() if failure else "",
         "last": last,
+        "told": told,
     }
 
 
@@ -61,9 +63,10 @@ def write(
     *,
     failure: Failure | None = None,
     last: bool = False,
+    told: bool = False,
 ) -> None:
     """Add the next line, in the transaction that changes the row."""
-    session.add(JournalRow(**line(row, note, failure=failure, last=last)))
+    session.add(JournalRow(**line(row, note, failure=failure, last=last, told=told)))
 
 
 class Journal(Store):
@@ -126,4 +129,5 @@ def _event(row: JournalRow) -> Event:
         stage=Stage(row.stage),
         failure=Failure.model_validate_json(row.failure) if row.failure else None,
         last=row.last,
+        told=row.told,
     )

@@ -26,7 +26,7 @@ from domain.operation import (
 )
 from domain.outline import keys, outline
 from domain.wishes import refuse_wishes
-from store import answers, forgetting, journal, rehearsal, slots, steps
+from store import forgetting, journal, recording, rehearsal, slots, steps
 from store.engine import Store, reading, transaction
 from store.rows import AnswerRow, ClusterRow, OperationRow, StepRow, now
 
@@ -55,44 +55,20 @@ def record(
     transaction writes the object too: all of them are there, or none."""
     refuse_wishes(kind, ask)
     plan = plan.model_copy(update={"approve_each": ask.approve_each, "forced": ask.force})
-    moment = now()
-    row = OperationRow(
-        id=operation,
-        tenant=ask.tenant,
-        kind=kind,
-        subject=subject,
-        cluster=plan.uid,
-        plan=plan.model_dump_json(),
-        stage=Stage.REQUESTED,
-        requester=ask.caller,
-        request_id=ask.key,
-        created=moment,
-        started=None,
-        heard=moment,
-        ended=None,
-        cancel_requested=False,
-        cancelled_by="",
-        paused_by="",
-        paused=None,
-        gate="",
-        gate_until=None,
-        approved="",
-        heeded=True,
-        supersedes=supersedes or "",
-        waiting_on="",
-        failure="",
-        left_behind="",
-        headline=plan.upgrade.headline(0) if plan.upgrade else "",
-        steps=len(keys(outline(kind, plan))),
-        steps_done=0,
-        events=0,
-    )
     if (trial := rehearsal.under_way()) is not None:
         trial.accepted = rehearsal.Accepted(kind, subject, plan)
-    session.add(row)
-    answers.remember(session, ask, operation)
-    journal.write(session, row, f"{kind} of {subject} accepted from {ask.caller}")
-    return row
+    return recording.write(
+        session,
+        operation,
+        kind,
+        subject,
+        plan.model_dump_json(),
+        ask,
+        cluster=plan.uid,
+        steps=len(keys(outline(kind, plan))),
+        headline=plan.upgrade.headline(0) if plan.upgrade else "",
+        supersedes=supersedes,
+    )
 
 
 def as_operation(row: OperationRow) -> Operation:

@@ -225,6 +225,8 @@ class OperationRow(Row):
     steps_done: Mapped[int]
     events: Mapped[int]
     """The number of the last journal line."""
+    parent: Mapped[str] = mapped_column(ID, server_default="")
+    """The operation that this one is part of, whose callers are told what is told of this."""
 
 
 class StepRow(Row):
@@ -259,6 +261,8 @@ class JournalRow(Row):
     """JSON of the step as it was then, or empty."""
     failure: Mapped[str]
     last: Mapped[bool]
+    told: Mapped[bool] = mapped_column(server_default=sql("false"))
+    """Whether it is for those who called, in the words of their contract."""
 
 
 class AnswerRow(Row):

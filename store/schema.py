@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.errors import Unavailable
 from store import (  # so that Row.metadata knows of them
     access_rows,  # noqa: F401
+    edge_rows,  # noqa: F401
     node_rows,  # noqa: F401
     storage_rows,  # noqa: F401
     window_rows,  # noqa: F401

@@ -78,17 +78,21 @@ class Shelf(Store):
 
     @transaction
     async def delete(self, session: AsyncSession, noun: Noun, key: str, ask: Ask) -> None:
-        """Take a record away that nobody needs, and with it all that yield."""
+        """Take a record away that nobody needs, and with it all that yield and that nobody needs
+        either."""
         if await answers.is_repeat(session, ask):
             return
-        there = await _lock_for_good(session, noun, key)
+        there = await lock_for_good(session, noun, key)
         giving_way = []
         for use in USES.get(noun, ()):
             refuse_if(await self._is_needed(session, use, noun, key), use.refusal)
             giving_way += [(use.by, named) for named in await yielding(session, use.by, noun, key)]
         refuse_if(not there, Refusal.KEY_UNKNOWN)
-        for by, named in [*giving_way, (noun, key)]:
-            await remove(session, by, named)
+        for by, named in giving_way:
+            await lock_for_good(session, by, named)
+            if not any([await self._is_needed(session, use, by, named) for use in USES[by]]):
+                await remove(session, by, named)
+        await remove(session, noun, key)
         answers.remember(session, ask)
 
     @reading
@@ -124,8 +128,7 @@ class Shelf(Store):
     async def _is_needed(self, session: AsyncSession, use: Use, noun: Noun, key: str) -> bool:
         if use.strict and not self._strict:
             return False
-        naming = exists().where(*_names(use.by, noun, key), LinkRow.yields.is_(False))
-        return bool(await session.scalar(select(naming)))
+        return await is_named(session, use.by, noun, key)
 
 
 class Held(NamedTuple):
@@ -179,6 +182,28 @@ async def hold_named(session: AsyncSession, links: Iterable[Link]) -> frozenset[
     return frozenset((row.noun, row.key) for row in rows)
 
 
+async def read_held(session: AsyncSession, links: Iterable[Link]) -> dict[tuple[str, str], str]:
+    """The facts of what is named, by noun and key, kept from being deleted meanwhile."""
+    named = sorted({(str(link.to), link.key) for link in links})
+    if not named:
+        return {}
+    rows = await session.execute(
+        select(RecordRow.noun, RecordRow.key, RecordRow.facts)
+        .where(tuple_(RecordRow.noun, RecordRow.key).in_(named))
+        .with_for_update(read=True, key_share=True)
+    )
+    return {(row.noun, row.key): row.facts for row in rows}
+
+
+async def keep(session: AsyncSession, record: Record) -> None:
+    """Put a record there, in the place of what may be there."""
+    before = await find(session, record.noun, record.key)
+    if before is None:
+        await add(session, record, [], strict=False)
+    else:
+        await replace(session, before, record)
+
+
 def refuse_lacking(needs: Iterable[Need], there: frozenset[tuple[str, str]]) -> None:
     """Refuse in the order of the needs."""
     for need in needs:
@@ -219,7 +244,13 @@ async def alone(session: AsyncSession, word: str) -> None:
         await session.execute(select(func.pg_advisory_xact_lock(func.hashtext(word))))
 
 
-async def _lock_for_good(session: AsyncSession, noun: Noun, key: str) -> bool:
+async def is_named(session: AsyncSession, by: Noun, noun: Noun, key: str) -> bool:
+    """Whether a record is named by one of this noun that does not yield."""
+    naming = exists().where(*_names(by, noun, key), LinkRow.yields.is_(False))
+    return bool(await session.scalar(select(naming)))
+
+
+async def lock_for_good(session: AsyncSession, noun: Noun, key: str) -> bool:
     """Hold a record against all who write or name it. Whether there is one."""
     return await session.scalar(_one(RecordRow.key, noun, key).with_for_update()) is not None
 

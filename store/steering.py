@@ -9,10 +9,19 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.errors import Conflict
 from domain.frozen import Frozen
-from domain.operation import ACTIVE, Kind, Operation, OperationId, Stage
+from domain.operation import ACTIVE, TRACKED, Kind, Operation, OperationId, Stage
 from store import journal, operations
 from store.engine import Store, transaction
 from store.rows import ClusterRow, OperationRow, now
+
+FINAL: dict[Kind, str] = {
+    Kind.DELETE_CLUSTER: "machines that are being given back are not ours to keep",
+    **dict.fromkeys(
+        (Kind.DELETE_CLUSTERINST, Kind.DELETE_APPINST, Kind.DELETE_CLOUDLET),
+        "a resource manager that deletes is not called back",
+    ),
+}
+"""Why what is being deleted is not kept."""
 
 
 class Wishes(Frozen):
@@ -49,6 +58,7 @@ class Steering(Store):
         row = await operations.locked(session, operation)
         _refuse_what_is_over(row, "paused")
         _refuse_a_delete(row, "paused", reason="NOT_PAUSABLE")
+        _refuse_what_only_waits(row)
         if not row.paused_by:
             row.paused_by, row.paused = who, now()
             await _wished(session, row, f"paused by {who}; steps under way end")
@@ -160,10 +170,9 @@ def _refuse_what_is_over(row: OperationRow, what: str) -> None:
 
 
 def _refuse_a_delete(row: OperationRow, what: str, *, reason: str) -> None:
-    if row.kind == Kind.DELETE_CLUSTER:
+    if why := FINAL.get(Kind(row.kind)):
         raise Conflict(
-            f"the delete of {row.subject} cannot be {what}: "
-            "machines that are being given back are not ours to keep",
+            f"the delete of {row.subject} cannot be {what}: {why}",
             subject=row.id,
             reason=reason,
             do=f"windlass op watch {row.id}",
@@ -178,6 +187,17 @@ def _instead(row: OperationRow) -> str:
     if row.paused_by:
         return f"windlass op resume {row.id}, if it is to go on"
     return f"windlass op watch {row.id} shows how it goes on, and when it waits"
+
+
+def _refuse_what_only_waits(row: OperationRow) -> None:
+    if row.kind in TRACKED:
+        raise Conflict(
+            f"{row.kind} of {row.subject} cannot be paused: it takes no steps",
+            subject=row.id,
+            reason="NOT_PAUSABLE",
+            do=f"windlass op cancel {row.id}, if it is not to go on",
+            facts=_facts(row),
+        )
 
 
 def _facts(row: OperationRow) -> dict[str, str]:

@@ -5,8 +5,12 @@ from typing import Protocol, TypeAlias
 from domain.operation import CHANGES, Kind, OperationId
 from workflows.change_pools import ChangePools
 from workflows.create_cluster import CreateCluster
+from workflows.create_instance import CreateInstance
+from workflows.delete_cloudlet import DeleteCloudlet
 from workflows.delete_cluster import DeleteCluster
+from workflows.delete_instance import DeleteInstance
 from workflows.repair_cluster import RepairCluster
+from workflows.update_clusterinst import UpdateClusterInst
 from workflows.upgrade_cluster import UpgradeCluster
 
 
@@ -22,6 +26,10 @@ Flow: TypeAlias = (
     | type[ChangePools]
     | type[UpgradeCluster]
     | type[RepairCluster]
+    | type[CreateInstance]
+    | type[UpdateClusterInst]
+    | type[DeleteInstance]
+    | type[DeleteCloudlet]
 )
 
 CATALOGUE: dict[Kind, Flow] = {
@@ -30,4 +38,10 @@ CATALOGUE: dict[Kind, Flow] = {
     **dict.fromkeys(CHANGES, ChangePools),
     Kind.UPGRADE_CLUSTER: UpgradeCluster,
     Kind.REPAIR_CLUSTER: RepairCluster,
+    Kind.CREATE_CLUSTERINST: CreateInstance,
+    Kind.UPDATE_CLUSTERINST: UpdateClusterInst,
+    Kind.DELETE_CLUSTERINST: DeleteInstance,
+    Kind.CREATE_APPINST: CreateInstance,
+    Kind.DELETE_APPINST: DeleteInstance,
+    Kind.DELETE_CLOUDLET: DeleteCloudlet,
 }

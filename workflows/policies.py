@@ -177,6 +177,9 @@ if its worker is gone and nobody says that it has ended."""
 FIRST_LOOK, RAREST_LOOK = timedelta(seconds=0.1), timedelta(seconds=5)
 """How often it is looked at meanwhile: twice as rarely each time."""
 
+BETWEEN_LOOKS = timedelta(minutes=1)
+"""How often an instance is looked at that is waited for. A nudge is there at once."""
+
 FIRST_GLANCE, RAREST_GLANCE = timedelta(minutes=1), timedelta(hours=1)
 """How often a workflow looks by itself at what is wished of it: at first, and while it is held
 twice as rarely each time. A nudge is there at once; a pause may last for months, and each look is

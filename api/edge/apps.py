@@ -24,8 +24,8 @@ class AppApi(AppApiServicer):
 
     async def CreateApp(self, request: App, context: Context) -> Result:
         ask, needs = asked(request), convert.app_needs(request)
-        await self._drafting.complete(request)
-        record, claim = convert.kept_app(request), convert.claim(request)
+        services = await self._drafting.complete(request)
+        record, claim = convert.kept_app(request, services), convert.claim(request)
         await self._apps.create(record, claim, needs, ask)
         return Result()
 
@@ -51,7 +51,7 @@ class AppApi(AppApiServicer):
             raise Refusal.KEY_UNKNOWN()
         before, kept = convert.app(merged), convert.kept_app(merged)
         named.merge(merged, request)
-        await self._drafting.complete(merged, before)
-        record, claim = convert.kept_app(merged), convert.claim(merged)
+        services = await self._drafting.complete(merged, before)
+        record, claim = convert.kept_app(merged, services), convert.claim(merged)
         needs = [convert.app_flavor_need(merged)] if named.names("9") else []
         return await self._apps.replace(kept, record, claim, needs, asked(request))

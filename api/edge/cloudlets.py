@@ -1,22 +1,27 @@
-"""Cloudlets, as their operators describe them. Describing one asks nobody: its streams end without
-a message."""
+"""Cloudlets, as their operators describe them. Describing one asks nobody, and what goes with
+one that is deleted is told elsewhere: their streams end without a message."""
 
 from collections.abc import AsyncIterator, Awaitable
+from contextlib import aclosing
 
-from api.asking import Context
-from api.edge import convert
-from api.edge.masks import Mask
+from api.asking import Context, asked
+from api.edge import convert, keys
+from api.edge.progress import Progress
 from api.edge.records import Records
 from domain import cloudlet
+from domain.record import Record
 from protos.gen.edge.cloudlet_pb2 import Cloudlet
 from protos.gen.edge.cloudlet_pb2_grpc import CloudletApiServicer
 from protos.gen.edge.common_pb2 import IP_SUPPORT_DYNAMIC, IP_SUPPORT_UNKNOWN
 from protos.gen.edge.result_pb2 import Result
+from store.cloudlets import Cloudlets
 
 
 class CloudletApi(CloudletApiServicer):
-    def __init__(self, cloudlets: Records[Cloudlet]) -> None:
+    def __init__(self, cloudlets: Records[Cloudlet], places: Cloudlets, progress: Progress) -> None:
         self._cloudlets = cloudlets
+        self._places = places
+        self._progress = progress
 
     def CreateCloudlet(self, request: Cloudlet, context: Context) -> AsyncIterator[Result]:
         return _quietly(self._created(request))
@@ -25,7 +30,7 @@ class CloudletApi(CloudletApiServicer):
         return _quietly(self._updated(request))
 
     def DeleteCloudlet(self, request: Cloudlet, context: Context) -> AsyncIterator[Result]:
-        return _quietly(self._cloudlets.delete(request))
+        return _quietly(self._deleted(request, context))
 
     def ShowCloudlet(self, request: Cloudlet, context: Context) -> AsyncIterator[Cloudlet]:
         return self._cloudlets.show(request)
@@ -38,12 +43,22 @@ class CloudletApi(CloudletApiServicer):
     async def _updated(self, request: Cloudlet) -> None:
         changing = convert.cloudlet_changing(self._cloudlets.mask(request))
         cloudlet.check_change(convert.cloudlet(request), changing)
-        await self._cloudlets.update(request, _check_merged)
+        named = self._cloudlets.mask(request)
 
+        def changed(before: bytes) -> Record:
+            merged = Cloudlet.FromString(before)
+            named.merge(merged, request)
+            _say_dynamic(merged)
+            cloudlet.check_ip_support(convert.cloudlet(merged))
+            return convert.cloudlet_record(merged)
 
-def _check_merged(merged: Cloudlet, _mask: Mask) -> None:
-    _say_dynamic(merged)
-    cloudlet.check_ip_support(convert.cloudlet(merged))
+        await self._places.change(keys.of(request), changed, asked(request))
+
+    async def _deleted(self, request: Cloudlet, context: Context) -> None:
+        asking = self._places.request_delete(keys.of(request), asked(request))
+        async with aclosing(self._progress.of(asking, context)) as told:
+            async for _ in told:
+                pass  # its parts are told of where they are followed
 
 
 def _say_dynamic(described: Cloudlet) -> None:

@@ -6,22 +6,25 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from api.edge import keys, states
+from api.edge import instances, keys, states
 from api.edge.masks import FIELDS, Mask
 from domain import app as apps
-from domain.app import App, Claim
-from domain.cloudlet import Changing, Cloudlet, IpSupport
+from domain import key_text
+from domain.app import App, Claim, Service
+from domain.cloudlet import Changing, Cloudlet, CloudletKey, IpSupport
+from domain.cloudlet_info import CloudletInfo, CloudletState
 from domain.flavor import Flavor
 from domain.record import Link, Need, Noun, Record
 from domain.refusal import Refusal, refuse_if
 from protos.gen.edge import (
+    app_inst_pb2,
     app_pb2,
     cloudlet_pb2,
     cluster_pb2,
+    clusterinst_pb2,
     developer_pb2,
     flavor_pb2,
     operator_pb2,
-    refs_pb2,
 )
 
 
@@ -52,7 +55,8 @@ def flavor_record(message: flavor_pb2.Flavor) -> Record:
 
 
 def template(message: cluster_pb2.Cluster) -> Record:
-    return record(Noun.CLUSTER, message, _flavors(message.default_flavor))
+    usual = message.default_flavor
+    return record(Noun.CLUSTER, message, _flavors(usual), json.dumps(usual.name))
 
 
 def template_needs(message: cluster_pb2.Cluster) -> list[Need]:
@@ -71,6 +75,7 @@ def cloudlet(message: cloudlet_pb2.Cloudlet) -> Cloudlet:
         dynamic_ips=message.num_dynamic_ips,
         latitude=message.location.latitude,
         longitude=message.location.longitude,
+        whereabouts=instances.whereabouts(message.location),
     )
 
 
@@ -128,9 +133,10 @@ def write_app(message: app_pb2.App, described: App) -> None:
     message.deployment_generator = described.generator
 
 
-def kept_app(message: app_pb2.App) -> Record:
-    """An app with what it names: its developer, its flavor, its Android package."""
-    described = app(message)
+def kept_app(message: app_pb2.App, services: tuple[Service, ...] = ()) -> Record:
+    """An app with what it names: its developer, its flavor, its Android package. `services` are
+    those of its manifest."""
+    described = app(message).model_copy(update={"services": services})
     yields = described.auto_delete
     of = keys.written(message.key.developer_key)
     links = [Link(to=Noun.DEVELOPER, key=of, yields=yields)]
@@ -145,7 +151,7 @@ def claim(message: app_pb2.App) -> Claim | None:
     package = message.android_package_name
     if not package:
         return None
-    link = Link(to=Noun.ANDROID_PACKAGE, key=keys.limited(json.dumps(package)))
+    link = Link(to=Noun.ANDROID_PACKAGE, key=key_text.limited(json.dumps(package)))
     owner = (message.key.developer_key.name, message.key.name)
     return Claim(owner=owner, package=package, link=link)
 
@@ -165,15 +171,27 @@ def cloudlet_info(message: cloudlet_pb2.CloudletInfo) -> Record:
     """It gives way with the API process that it was said to, if it was said to one."""
     said_to = message.controller.rpartition("@")[2]
     link = Link(to=Noun.CONTROLLER, key=said_to, yields=True)
-    return record(Noun.CLOUDLET_INFO, message, [link] if said_to else [])
+    info = CloudletInfo(
+        key=CloudletKey(operator=message.key.operator_key.name, name=message.key.name),
+        state=states.CLOUDLET_STATES.get(message.state, CloudletState.UNKNOWN),
+        flavors=tuple(
+            Flavor(name=size.name, ram=size.ram, vcpus=size.vcpus, disk=size.disk)
+            for size in message.flavors
+        ),
+        max_ram=message.os_max_ram,
+        max_vcores=message.os_max_vcores,
+        max_disk=message.os_max_vol_gb,
+    )
+    facts = info.model_dump_json()
+    return record(Noun.CLOUDLET_INFO, message, [link] if said_to else [], facts)
 
 
-def cloudlet_refs(message: refs_pb2.CloudletRefs) -> Record:
-    return record(Noun.CLOUDLET_REFS, message)
+def clusterinst_info(message: clusterinst_pb2.ClusterInstInfo) -> Record:
+    return record(Noun.CLUSTER_INST_INFO, message)
 
 
-def cluster_refs(message: refs_pb2.ClusterRefs) -> Record:
-    return record(Noun.CLUSTER_REFS, message)
+def appinst_info(message: app_inst_pb2.AppInstInfo) -> Record:
+    return record(Noun.APP_INST_INFO, message)
 
 
 def _flavors(key: flavor_pb2.FlavorKey, *, yields: bool = False) -> list[Link]:

@@ -10,7 +10,7 @@ from google.protobuf.json_format import MessageToDict
 from api.edge import convert, texts
 from domain import app as apps
 from domain import manifest
-from domain.app import App
+from domain.app import App, Deployment, Service
 from domain.fetching import is_url
 from domain.ports import Documents
 from domain.refusal import Refusal, refuse_if
@@ -22,9 +22,11 @@ class Drafting:
         self._documents = documents
         self._image_host = image_host
 
-    async def complete(self, message: app_pb2.App, before: App | None = None) -> None:
-        """Write into an app all that follows from its description. `before` is what it was, if it
-        is being changed."""
+    async def complete(
+        self, message: app_pb2.App, before: App | None = None
+    ) -> tuple[Service, ...]:
+        """Write into an app all that follows from its description, and tell the services of its
+        manifest. `before` is what it was, if it is being changed."""
         app = apps.with_ports(convert.app(message))
         key = app.auth_public_key
         refuse_if(key and not texts.is_public_key(key), Refusal.APP_PUBLIC_KEY)
@@ -36,6 +38,9 @@ class Drafting:
         app = await self._with_manifest(apps.with_generator(app), message)
         apps.check_manifest(app)
         convert.write_app(message, app)
+        if app.deployment != Deployment.KUBERNETES:
+            return ()
+        return await asyncio.to_thread(texts.services, app.manifest)
 
     async def _with_config(self, app: App) -> App:
         """Its config, fetched if need be. What was fetched once is kept and not fetched again."""

@@ -5,9 +5,11 @@ from typing import NamedTuple
 
 from api.door import Service
 from api.edge import convert
+from api.edge.appinsts import AppInstApi, AppInstInfoApi
 from api.edge.apps import AppApi
 from api.edge.cloudlet_infos import CloudletInfoApi
 from api.edge.cloudlets import CloudletApi
+from api.edge.clusterinsts import ClusterInstApi, ClusterInstInfoApi
 from api.edge.controllers import ControllerApi
 from api.edge.descriptions import Descriptions
 from api.edge.developers import DeveloperApi
@@ -19,10 +21,12 @@ from api.edge.nodes import Attached, NodeApi
 from api.edge.notify import NotifyApi
 from api.edge.operators import OperatorApi
 from api.edge.presence import Presence
+from api.edge.progress import Progress
 from api.edge.records import Records
 from api.edge.refs import CloudletRefsApi, ClusterRefsApi
 from api.edge.streams import Streams
 from api.edge.templates import ClusterApi
+from domain.patience import Patience
 from domain.ports import Documents
 from domain.record import Noun
 from domain.refusal import Refusal
@@ -31,6 +35,7 @@ from protos.gen.edge import (
     app_pb2,
     cloudlet_pb2,
     cluster_pb2,
+    clusterinst_pb2,
     controller_pb2,
     developer_pb2,
     flavor_pb2,
@@ -39,11 +44,16 @@ from protos.gen.edge import (
     operator_pb2,
     refs_pb2,
 )
+from store.appinsts import AppInsts
 from store.apps import Apps
+from store.cloudlet_refs import CloudletRefs, ClusterRefs
+from store.cloudlets import Cloudlets
+from store.clusterinsts import ClusterInsts
 from store.controllers import Controllers
 from store.engine import Database
 from store.lookout import Lookout
 from store.shelf import Shelf
+from store.tracked import Terms as Instances
 
 
 class Terms(NamedTuple):
@@ -53,6 +63,9 @@ class Terms(NamedTuple):
     strict_references: bool = False
     lax_masks: bool = False
     legacy_codes: bool = False
+    allow_app_change_in_use: bool = False
+    enforce_resources: bool = False
+    patience: Patience = Patience()
     node_patience: timedelta = timedelta(seconds=3)
 
 
@@ -76,11 +89,17 @@ class Notifying:
 
 
 def services(
-    database: Database, documents: Documents, terms: Terms, notifying: Notifying
+    database: Database,
+    documents: Documents,
+    terms: Terms,
+    notifying: Notifying,
+    progress: Progress,
 ) -> list[Service]:
     """All that is served of `edgeproto`, but for notify."""
     shelf = Shelf(database, strict=terms.strict_references)
-    apps = Apps(database, strict=terms.strict_references)
+    apps = Apps(
+        database, strict=terms.strict_references, changes_in_use=terms.allow_app_change_in_use
+    )
     lax = terms.lax_masks
     developers = Records(shelf, Noun.DEVELOPER, developer_pb2.Developer, convert.developer, lax=lax)
     operators = Records(shelf, Noun.OPERATOR, operator_pb2.Operator, convert.operator, lax=lax)
@@ -91,8 +110,16 @@ def services(
     infos = Records(
         shelf, Noun.CLOUDLET_INFO, cloudlet_pb2.CloudletInfo, convert.cloudlet_info, lax=lax
     )
-    used = Records(shelf, Noun.CLOUDLET_REFS, refs_pb2.CloudletRefs, convert.cloudlet_refs)
-    held = Records(shelf, Noun.CLUSTER_REFS, refs_pb2.ClusterRefs, convert.cluster_refs)
+    of_clusters = Records(
+        shelf, Noun.CLUSTER_INST_INFO, clusterinst_pb2.ClusterInstInfo, convert.clusterinst_info
+    )
+    of_apps = Records(shelf, Noun.APP_INST_INFO, app_inst_pb2.AppInstInfo, convert.appinst_info)
+    placed = Instances(
+        patience=terms.patience,
+        strict=terms.strict_references,
+        enforces=terms.enforce_resources,
+    )
+    clusters, running = ClusterInsts(database, placed), AppInsts(database, placed)
     controllers = Controllers(database)
     served = (
         (developer_pb2, DeveloperApi(developers)),
@@ -100,10 +127,14 @@ def services(
         (flavor_pb2, FlavorApi(flavors)),
         (cluster_pb2, ClusterApi(templates)),
         (app_pb2, AppApi(described, apps, Drafting(documents, terms.image_host))),
-        (cloudlet_pb2, CloudletApi(places)),
+        (cloudlet_pb2, CloudletApi(places, Cloudlets(database), progress)),
         (cloudlet_pb2, CloudletInfoApi(infos)),
-        (refs_pb2, CloudletRefsApi(used)),
-        (refs_pb2, ClusterRefsApi(held)),
+        (clusterinst_pb2, ClusterInstApi(clusters, progress, lax=lax)),
+        (clusterinst_pb2, ClusterInstInfoApi(of_clusters)),
+        (app_inst_pb2, AppInstApi(running, progress, lax=lax)),
+        (app_inst_pb2, AppInstInfoApi(of_apps)),
+        (refs_pb2, CloudletRefsApi(CloudletRefs(database))),
+        (refs_pb2, ClusterRefsApi(ClusterRefs(database))),
         (controller_pb2, ControllerApi(controllers)),
         (app_inst_pb2, AppInstMetricsApi(notifying.measured)),
         (cloudlet_pb2, CloudletMetricsApi(notifying.measured)),

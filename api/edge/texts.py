@@ -2,13 +2,15 @@
 now, so that whoever wrote them hears of it."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
 import yaml
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_public_key, load_ssh_public_key
+
+from domain.app import Service
 
 LONGEST_CONFIG = 64 * 1024
 LONGEST_KEY = 16 * 1024
@@ -39,6 +41,40 @@ def is_config(text: str) -> bool:
         # Composed and not loaded: a merge of merges would grow without end.
         return isinstance(yaml.compose(text, Loader=yaml.SafeLoader), yaml.MappingNode)
     return False
+
+
+def services(text: str) -> tuple[Service, ...]:
+    """The services in a manifest, in its order. One that cannot be read has none. Takes its time;
+    not for the loop."""
+    with suppress(yaml.YAMLError, ValueError, RecursionError):
+        # Composed and not loaded: a merge of merges would grow without end.
+        documents = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
+        return tuple(
+            Service(name=_text(_below(each, "metadata", "name")), ports=tuple(_ports(each)))
+            for each in documents
+            if _text(_below(each, "kind")) == "Service"
+        )
+    return ()
+
+
+def _ports(service: Any) -> Iterator[tuple[str, int]]:
+    listed = _below(service, "spec", "ports")
+    for port in listed.value if isinstance(listed, yaml.SequenceNode) else ():
+        target = _text(_below(port, "targetPort")) or _text(_below(port, "port"))
+        if target.isdecimal():
+            yield _text(_below(port, "protocol")) or "TCP", int(target)
+
+
+def _below(node: Any, *path: str) -> Any:
+    """What stands in a mapping under a path of names; None if nothing does."""
+    for name in path:
+        pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+        node = next((value for key, value in pairs if _text(key) == name), None)
+    return node
+
+
+def _text(node: Any) -> str:
+    return str(node.value) if isinstance(node, yaml.ScalarNode) else ""
 
 
 def as_yaml(documents: Iterable[dict[str, Any]]) -> str:

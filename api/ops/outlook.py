@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, TypeVar
 
-from domain.operation import ACTIVE, Operation, OperationId, Stage, Step
+from domain.operation import ACTIVE, TRACKED, Operation, OperationId, Stage, Step
 from domain.outline import Leg, outline, progress, told
 from store.gather import Gather
 from store.operations import Operations
@@ -94,7 +94,9 @@ class Outlook:
     async def _outline(self, operation: Operation) -> tuple[Leg, ...]:
         legs = self._outlines.get(operation.id)
         if legs is None:
-            legs = outline(operation.kind, await self._operations.plan(operation.id))
+            tracked = operation.kind in TRACKED  # it has no steps, and a plan of another form
+            plan = None if tracked else await self._operations.plan(operation.id)
+            legs = outline(operation.kind, plan) if plan else ()
         _keep(self._outlines, operation.id, legs, OUTLINES)
         return legs
 

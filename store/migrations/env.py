@@ -7,7 +7,7 @@ from alembic import context
 from alembic.autogenerate.api import AutogenContext
 from sqlalchemy.types import TypeDecorator
 
-from store import storage_rows, window_rows  # noqa: F401 (so that Row.metadata knows of them)
+from store import edge_rows, storage_rows, window_rows  # noqa: F401 (so that Row.metadata knows)
 from store.rows import Row
 
 

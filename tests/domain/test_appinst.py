@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from domain import appinst as instances
 from domain.access_ports import Protocol
-from domain.app import App, ImageType
+from domain.app import App, ImageType, Service
 from domain.appinst import AppInst, AppInstKey, Ground
 from domain.cloudlet import CloudletKey
 from domain.clusterinst import ClusterInst, ClusterInstKey, IpAccess
 from domain.errors import Conflict, DomainError, Exhausted, Invalid
-from domain.exposure import MappedPort, Service
+from domain.exposure import MappedPort
 from domain.override import Override
 from domain.refusal import Refusal
 from domain.tracking import Phase
@@ -26,6 +26,10 @@ DEFAULT = CloudletKey(operator="developer", name="default")
 CLUSTER_KEY = ClusterInstKey(cluster="Blue", cloudlet=PLACE, developer="acme")
 KEY = AppInstKey(developer="acme", app="shop 1", version="1.0", cluster=CLUSTER_KEY)
 WANTED = AppInst(key=KEY)
+SERVICES = (
+    Service(name="shop1-tcp", ports=(("TCP", 443), ("TCP", 10002))),
+    Service(name="shop1-udp", ports=(("UDP", 10002),)),
+)
 APP = App(
     developer="acme",
     name="shop 1",
@@ -34,19 +38,15 @@ APP = App(
     default_flavor="small",
     deployment="kubernetes",
     access_ports="http:443,tcp:10002,udp:10002",
+    services=SERVICES,
 )
 CLUSTER = ClusterInst(key=CLUSTER_KEY, deployment="kubernetes", ip_access=IpAccess.SHARED)
-SERVICES = (
-    Service(name="shop1-tcp", ports=(("TCP", 443), ("TCP", 10002))),
-    Service(name="shop1-udp", ports=(("UDP", 10002),)),
-)
 GROUND = Ground(
     cloudlet=WEST,
     app=APP,
     cluster=CLUSTER,
     cluster_phase=Phase.READY,
     flavors=(SMALL,),
-    services=SERVICES,
 )
 NAME = "west.tele.mobiledgex.net"
 JSON = '{"cluster_key":{"name":"Blue"}}'

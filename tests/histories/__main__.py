@@ -22,6 +22,8 @@ from domain import devserver
 from domain.cluster import Phase
 from domain.errors import Failed
 from domain.operation import Ask, OperationId, StepKey, StepState
+from domain.patience import SHORT
+from domain.tracking import Phase as Tracked
 from sim.world import MemoryWorld
 from store import schema
 from store.engine import Database
@@ -30,6 +32,7 @@ from store.secrets import Secrets
 from tests.conftest import BINARIES
 from tests.histories.on_nodes import ON_NODES
 from tests.store.desk import until
+from tests.workflows.edge import does, site
 from tests.workflows.harbour import harbour, worker
 from tests.workflows.test_repairs import CASES, broken
 from tests.workflows.yard import Trouble, Yard, yard
@@ -266,6 +269,44 @@ async def swept_and_watched(place: Yard) -> None:
     await place.client.get_workflow_handle(f"monitor-{uid}").result()
 
 
+async def edge_came_and_went(place: Yard) -> None:
+    """An app in a cluster made for it, which grows, and goes with it."""
+    async with site(place.client, place.database) as edge:
+        made, queue = "autocluster1", place.prefix
+        await edge.carry_out(await edge.create_app(cluster=made), queue)
+        await edge.carry_out(await edge.resize_cluster(made), queue)
+        await edge.carry_out(await edge.delete_app(cluster=made), queue)
+
+
+async def edge_failed(place: Yard) -> None:
+    """What its resource manager cannot create, change or delete."""
+    async with site(place.client, place.database) as edge:
+        queue = place.prefix
+        await edge.carry_out(await edge.create_cluster(), queue)
+        edge.fault = lambda _noun, _asked: "fail"
+        await edge.carry_out(await edge.create_app(), queue)
+        await edge.carry_out(await edge.resize_cluster(), queue)
+        await edge.carry_out(await edge.delete_cluster(), queue)
+
+
+async def edge_overdue(place: Yard) -> None:
+    async with site(place.client, place.database, SHORT) as edge:
+        edge.fault = does("silent", Tracked.CREATE_REQUESTED)
+        await edge.carry_out(await edge.create_app(cluster="autocluster1"), place.prefix)
+
+
+async def edge_cleared(place: Yard) -> None:
+    """A cluster and a cloudlet with what gives way on them."""
+    async with site(place.client, place.database) as edge:
+        queue = place.prefix
+        await edge.carry_out(await edge.create_cluster(), queue)
+        await edge.carry_out(await edge.create_app("agent"), queue)
+        await edge.carry_out(await edge.delete_cluster(), queue)
+        await edge.carry_out(await edge.create_app("agent", "autocluster1"), queue)
+        if requested := await edge.delete_cloudlet():
+            await edge.carry_out(requested, queue)
+
+
 STORIES: dict[str, tuple[Story, MemoryWorld]] = {
     "created": (created, MemoryWorld.of(12)),
     "created-with-three-control-planes": (partial(created, control_planes=3), MemoryWorld.of(12)),
@@ -311,6 +352,10 @@ STORIES: dict[str, tuple[Story, MemoryWorld]] = {
     "swept": (swept, MemoryWorld.of(12)),
     "watched": (watched, MemoryWorld.of(12)),
     "swept-and-watched": (swept_and_watched, MemoryWorld.of(12)),
+    "edge-came-and-went": (edge_came_and_went, MemoryWorld.of(1)),
+    "edge-failed": (edge_failed, MemoryWorld.of(1)),
+    "edge-overdue": (edge_overdue, MemoryWorld.of(1)),
+    "edge-cleared": (edge_cleared, MemoryWorld.of(1)),
 }
 
 

@@ -49,6 +49,8 @@ from store.sealing import Seal
 from store.secrets import Secrets
 from store.stocks import Stocks
 from store.tail import Tail
+from store.tracked import Terms as EdgeTerms
+from store.tracking import Tracking
 from store.watches import Watches
 from tests.reliability.far_world import FarPort
 from tests.reliability.hurry import Hurry
@@ -90,7 +92,13 @@ async def work(database_url: str, key_file: str, temporal: str, prefix: str, wor
         ],
         [
             Progress(operations, clusters, journal),
-            Sweeping(operations, clusters, Stocks(database), watches),
+            Sweeping(
+                operations,
+                clusters,
+                Tracking(database, EdgeTerms()),
+                Stocks(database),
+                watches,
+            ),
             Steering(steers.Steering(database), approval=APPROVAL),
             Tending(watches, TOLERANCE),
             Quarantine(quarantine.Quarantine(database, Terms())),

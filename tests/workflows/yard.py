@@ -26,6 +26,7 @@ from activities.quarantine import Quarantine
 from activities.steering import Steering
 from activities.sweeping import Sweeping
 from activities.tending import Tending
+from activities.tracking import Tracking
 from activities.watching import Rhythm, Watching
 from domain.cluster import Cluster, ClusterOrder, DrainPolicy, Limits, Phase, PoolOrder
 from domain.errors import DomainError, NotFound
@@ -39,7 +40,7 @@ from domain.releases import CATALOGUE as RELEASES
 from domain.repairs import Prudence
 from sim.memory import MemoryApi, MemoryEndpoints, MemoryMachines, MemoryNodes
 from sim.world import MemoryWorld
-from store import quarantine
+from store import quarantine, tracking
 from store import steering as steers
 from store.clusters import Building, Clusters, Deleted
 from store.engine import Database
@@ -52,6 +53,7 @@ from store.rows import SlotRow, now
 from store.secrets import Secrets
 from store.stocks import Stocks
 from store.tail import Tail
+from store.tracked import Terms as EdgeTerms
 from store.upgrades import Upgrades
 from store.watches import Watches
 from workflows.catalogue import CATALOGUE
@@ -296,6 +298,7 @@ async def yard(
     clusters, operations = Clusters(database, vault), Operations(database)
     journal, steering = Journal(database, Tail(database)), steers.Steering(database)
     watches = Watches(database)
+    tracks = tracking.Tracking(database, EdgeTerms())
     repairs = Repairs(database, prudence)
     shunning = quarantine.Quarantine(database, QuarantineTerms())
     hands = [
@@ -315,7 +318,8 @@ async def yard(
     ]
     books = [
         Progress(operations, clusters, journal),
-        Sweeping(operations, clusters, Stocks(database), watches),
+        Sweeping(operations, clusters, tracks, Stocks(database), watches),
+        Tracking(tracks),
         Steering(steering, approval=approval),
         Tending(watches, tolerance),
         Quarantine(shunning),

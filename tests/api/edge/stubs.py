@@ -6,14 +6,20 @@ from typing import Any
 import grpc.aio
 
 from protos.gen.edge import (
+    app_inst_pb2,
     app_pb2,
     cloudlet_pb2,
     cluster_pb2,
+    clusterinst_pb2,
     developer_pb2,
     flavor_pb2,
     operator_pb2,
 )
-from protos.gen.edge.app_inst_pb2_grpc import AppInstMetricsApiStub
+from protos.gen.edge.app_inst_pb2_grpc import (
+    AppInstApiStub,
+    AppInstInfoApiStub,
+    AppInstMetricsApiStub,
+)
 from protos.gen.edge.app_pb2_grpc import AppApiStub
 from protos.gen.edge.cloudlet_pb2_grpc import (
     CloudletApiStub,
@@ -21,6 +27,7 @@ from protos.gen.edge.cloudlet_pb2_grpc import (
     CloudletMetricsApiStub,
 )
 from protos.gen.edge.cluster_pb2_grpc import ClusterApiStub
+from protos.gen.edge.clusterinst_pb2_grpc import ClusterInstApiStub, ClusterInstInfoApiStub
 from protos.gen.edge.common_pb2 import IP_SUPPORT_DYNAMIC
 from protos.gen.edge.controller_pb2_grpc import ControllerApiStub
 from protos.gen.edge.developer_pb2_grpc import DeveloperApiStub
@@ -44,6 +51,7 @@ class Edge:
                 *(DeveloperApiStub, OperatorApiStub, FlavorApiStub, ClusterApiStub, AppApiStub),
                 *(CloudletApiStub, CloudletInfoApiStub, CloudletRefsApiStub, ClusterRefsApiStub),
                 *(ControllerApiStub, NodeApiStub, AppInstMetricsApiStub, CloudletMetricsApiStub),
+                *(ClusterInstApiStub, ClusterInstInfoApiStub, AppInstApiStub, AppInstInfoApiStub),
             )
         ]
 
@@ -109,3 +117,39 @@ def app(name: str = "shop", owner: str = "acme", version: str = "1.0", **more: A
         "access_ports": "tcp:80",
     }
     return app_pb2.App(key=key, **{**usual, **more})
+
+
+def info(name: str = "west", owner: str = "tele", **more: Any) -> cloudlet_pb2.CloudletInfo:
+    """What its resource manager says of a cloudlet: ready, and with machines of one size."""
+    size = cloudlet_pb2.FlavorInfo(name="flavor1", vcpus=10, ram=101024, disk=500)
+    usual = {"state": cloudlet_pb2.CLOUDLET_STATE_READY, "flavors": [size], "os_max_ram": 500}
+    return cloudlet_pb2.CloudletInfo(key=cloudlet(name, owner).key, **{**usual, **more})
+
+
+def clusterinst_key(
+    name: str = "blue", place: str = "west", owner: str = "tele", developer: str = "acme"
+) -> clusterinst_pb2.ClusterInstKey:
+    return clusterinst_pb2.ClusterInstKey(
+        cluster_key=cluster_pb2.ClusterKey(name=name),
+        cloudlet_key=cloudlet(place, owner).key,
+        developer=developer,
+    )
+
+
+def clusterinst(
+    name: str = "blue", *, key: dict[str, str] | None = None, **more: Any
+) -> clusterinst_pb2.ClusterInst:
+    usual = {"flavor": flavor_pb2.FlavorKey(name="small"), "num_masters": 1, "num_nodes": 1}
+    return clusterinst_pb2.ClusterInst(
+        key=clusterinst_key(name, **(key or {})), **{**usual, **more}
+    )
+
+
+def appinst(
+    name: str = "shop", cluster: str = "blue", *, key: dict[str, str] | None = None, **more: Any
+) -> app_inst_pb2.AppInst:
+    """An instance of version 1.0 of an app of acme."""
+    made = app_inst_pb2.AppInstKey(
+        app_key=app(name).key, cluster_inst_key=clusterinst_key(cluster, **(key or {}))
+    )
+    return app_inst_pb2.AppInst(key=made, **more)

@@ -8,11 +8,11 @@ import pytest
 from sqlalchemy import URL, make_url
 
 from api.errors import CODES
-from domain.record import USES, Noun
 from domain.refusal import Refusal
 from protos.gen.edge import app_pb2, common_pb2
 from settings import Edge as Terms
 from store import schema
+from tests.api.edge import test_instance_refusals
 from tests.api.edge.stubs import (
     Edge,
     app,
@@ -23,9 +23,6 @@ from tests.api.edge.stubs import (
     operator,
     template,
 )
-from tests.domain import test_appinst, test_clusterinst
-
-INSTANCES = frozenset({Noun.CLUSTER_INST, Noun.APP_INST})
 
 
 class Case(NamedTuple):
@@ -224,17 +221,16 @@ CASES: dict[Refusal, Case] = {
     ),
 }
 
-ELSEWHERE = frozenset({Refusal.APP_CHANGING})
-"""Provoked where it can be: in the tests of changes at the same time."""
-
-NOT_YET = frozenset(
+ELSEWHERE = frozenset(
     {
-        *test_clusterinst.CASES,
-        *test_appinst.CASES,
-        *(use.refusal for uses in USES.values() for use in uses if use.by in INSTANCES),
+        *(Refusal.APP_CHANGING, Refusal.NOTIFY_VERSION),
+        *(Refusal.INSTANCE_FAILED, Refusal.INSTANCE_OVERDUE, Refusal.INSTANCE_SUPERSEDED),
+        *(Refusal.APPINST_NO_PORTS, Refusal.CLOUDLET_FULL),
+        Refusal.DEVELOPER_HAS_CLUSTER,
+        *test_instance_refusals.CASES,
     }
 )
-"""Told of instances, which are not served yet; the domain's and the shelf's tests provoke them."""
+"""Provoked where it can be: in the tests of changes at the same time, and of instances."""
 
 
 @pytest.fixture(scope="session")
@@ -267,7 +263,7 @@ async def test_says_no_to_the_byte(refusal: Refusal, legacy: bool, edge: Edge) -
 
 
 def test_no_refusal_is_left_out() -> None:
-    assert CASES.keys() | ELSEWHERE | NOT_YET == set(Refusal)
+    assert CASES.keys() | ELSEWHERE == set(Refusal)
 
 
 @pytest.mark.parametrize("legacy", [True])

@@ -37,7 +37,26 @@ APP = {
     "image_type": "IMAGE_TYPE_DOCKER",
     "default_flavor": {"name": "small"},
 }
-INFO = {"key": CLOUDLET["key"], "state": "CLOUDLET_STATE_READY"}
+INFO = {
+    "key": CLOUDLET["key"],
+    "state": "CLOUDLET_STATE_READY",
+    "flavors": [{"name": "flavor1", "vcpus": 9, "ram": 9, "disk": 9}],
+}
+CLUSTER_KEY = {
+    "cluster_key": {"name": "blue"},
+    "cloudlet_key": CLOUDLET["key"],
+    "developer": "acme",
+}
+CLUSTER = {
+    "key": CLUSTER_KEY,
+    "flavor": {"name": "small"},
+    "num_nodes": 1,
+    "crm_override": "IGNORE_CRM",
+}
+INSTANCE = {
+    "key": {"app_key": APP["key"], "cluster_inst_key": CLUSTER_KEY},
+    "crm_override": "IGNORE_CRM",
+}
 NAMED = {"key": {"name": "acme"}}
 
 CALLS: list[tuple[str, dict[str, Any], int]] = [
@@ -60,18 +79,28 @@ CALLS: list[tuple[str, dict[str, Any], int]] = [
     ("NotifyApi/StreamNotice", {}, -3),
     ("CloudletInfoApi/InjectCloudletInfo", INFO, 1),
     ("CloudletInfoApi/ShowCloudletInfo", INFO, 1),
-    ("CloudletInfoApi/EvictCloudletInfo", INFO, 1),
     ("AppApi/CreateApp", APP, 1),
     ("AppApi/UpdateApp", {**APP, "fields": ["13"], "command": "run"}, 1),
     ("AppApi/ShowApp", {"command": "run"}, 1),
+    ("ClusterInstApi/CreateClusterInst", CLUSTER, 1),
+    ("ClusterInstApi/UpdateClusterInst", {**CLUSTER, "fields": ["14"], "num_nodes": 2}, 1),
+    ("ClusterInstApi/ShowClusterInst", {"num_nodes": 2}, 1),
+    ("ClusterInstInfoApi/ShowClusterInstInfo", {}, 0),
+    ("AppInstApi/CreateAppInst", INSTANCE, 1),
+    ("AppInstApi/UpdateAppInst", INSTANCE, -12),
+    ("AppInstApi/ShowAppInst", {"state": "READY"}, 1),
+    ("AppInstInfoApi/ShowAppInstInfo", {}, 0),
+    ("CloudletRefsApi/ShowCloudletRefs", {}, 1),
+    ("ClusterRefsApi/ShowClusterRefs", {}, 1),
+    ("AppInstApi/DeleteAppInst", INSTANCE, 1),
+    ("ClusterInstApi/DeleteClusterInst", CLUSTER, 1),
     ("AppApi/DeleteApp", APP, 1),
-    ("CloudletRefsApi/ShowCloudletRefs", {}, 0),
-    ("ClusterRefsApi/ShowClusterRefs", {}, 0),
     ("ControllerApi/ShowController", {"key": {"addr": "elsewhere:1"}}, 0),
     ("AppInstMetricsApi/ShowAppInstMetrics", {}, 0),
     ("CloudletMetricsApi/ShowCloudletMetrics", {}, 0),
     ("NodeApi/ShowNodeLocal", {}, 0),
     ("NodeApi/ShowNode", {}, 0),
+    ("CloudletInfoApi/EvictCloudletInfo", INFO, 1),
     ("CloudletApi/DeleteCloudlet", CLOUDLET, 0),
     ("ClusterApi/DeleteCluster", NAMED, 1),
     ("FlavorApi/DeleteFlavor", FLAVOR, 1),

@@ -1,0 +1,52 @@
+"""Showing by example what is no record: it is made into messages as it is read."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from google.protobuf.message import Message
+
+from api.edge import keys
+from api.edge.matching import matches, narrows
+
+PAGE = 200
+
+Standing = TypeVar("Standing", covariant=True)
+Stood = TypeVar("Stood")
+Shown = TypeVar("Shown", bound=Message)
+
+
+class Pages(Protocol[Standing]):
+    """A store that is read by keys."""
+
+    async def get(self, key: str, /) -> Standing | None: ...
+
+    async def page(self, after: str, most: int, /) -> Sequence[Standing]: ...
+
+
+class Showing(Generic[Stood, Shown]):
+    def __init__(self, pages: Pages[Stood], message: Callable[[Stood], Shown]) -> None:
+        self._pages = pages
+        self._message = message
+
+    async def show(self, example: Shown) -> AsyncIterator[Shown]:
+        """What is like the example, by keys. It is read page by page: what comes or goes meanwhile
+        may be among it or not, and nothing is shown twice."""
+        narrow = narrows(example)
+        async for standing in self._standing(getattr(example, "key")):  # noqa: B009
+            message = self._message(standing)
+            if not narrow or matches(example, message):
+                yield message
+
+    async def _standing(self, key: Message) -> AsyncIterator[Any]:
+        if keys.is_whole(key):
+            one = await self._pages.get(keys.written(key))
+            if one is not None:
+                yield one
+            return
+        after = ""
+        while page := await self._pages.page(after, PAGE):
+            for each in page:
+                yield each
+            if len(page) < PAGE:
+                return
+            after = page[-1].key  # type: ignore[attr-defined]

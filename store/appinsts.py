@@ -1,0 +1,235 @@
+"""Apps on cloudlets: asked for, given up, and what resource managers say of them.
+
+A request is one transaction, as for clusters. Into a cluster that has to be made first it writes
+that and the operation, which holds the instance's key; the instance itself follows in a transaction
+of its own, once the cluster is ready (`place`)."""
+
+import json
+from collections.abc import Sequence
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain import appinst, awaiting
+from domain.app import App
+from domain.appinst import AppInst, AppInstKey, Ground
+from domain.awaiting import Aim
+from domain.cloudlet import Cloudlet
+from domain.clusterinst import drafted
+from domain.errors import DomainError
+from domain.key_text import cloudlet_text
+from domain.operation import Ask, OperationId
+from domain.override import Override
+from domain.record import Noun, Record
+from domain.refusal import Refusal, refuse_if
+from domain.standing import AppInstStanding, Report
+from domain.tracking import Phase
+from store import (
+    answers,
+    cloudlet_refs,
+    clusterinsts,
+    operations,
+    reports,
+    settling,
+    siting,
+    tracked,
+)
+from store.edge_rows import AppInstRow, CloudletRefsRow
+from store.engine import Database, Store, reading, transaction
+from store.rows import OperationRow
+from store.tracked import Requested, Terms
+
+
+class AppInsts(Store):
+    def __init__(self, database: Database, terms: Terms) -> None:
+        super().__init__(database)
+        self._terms = terms
+
+    @transaction
+    async def request_create(
+        self, session: AsyncSession, wanted: AppInst, override: Override, ask: Ask
+    ) -> Requested:
+        """A new instance, or one whose delete failed, as it is stored; in a cluster that is there,
+        or in one that is made for it. Taken at once if nobody is waited for."""
+        if earlier := await answers.answered(session, ask):
+            return Requested(operation=operations.as_operation(earlier))
+        await tracked.refuse_unready(session, wanted.key.cluster.cloudlet, override)
+        appinst.check_names(wanted.key)
+        key = appinst.keyed(wanted.key)
+        told = [awaiting.INHERITED] if key.cluster.developer != wanted.key.cluster.developer else []
+        wanted = wanted.model_copy(update={"key": key})
+        try:
+            return await self._create(session, wanted, override, ask, told)
+        except DomainError as error:
+            raise error.after(told) from None
+
+    async def _create(
+        self,
+        session: AsyncSession,
+        wanted: AppInst,
+        override: Override,
+        ask: Ask,
+        told: list[str],
+    ) -> Requested:
+        app = await siting.app_of(session, wanted)
+        refs = await siting.refs_of(session, wanted.key)
+        row, running = await siting.found(session, wanted.key)
+        siting.refuse_if_taken(row, running, override)
+        cluster = await siting.cluster_of(session, wanted.key)
+        if cluster is None and not wanted.key.cluster.developer:
+            wanted, cluster = await siting.inherited(session, wanted, told)
+        place = await tracked.facts(
+            session, Noun.CLOUDLET, cloudlet_text(wanted.key.cluster.cloudlet)
+        )
+        ground = Ground(
+            phase=row.phase if row else Phase.NOT_PRESENT,
+            cloudlet=Cloudlet.model_validate_json(place) if place else None,
+            app=app,
+            cluster=siting.described(cluster),
+            cluster_phase=cluster.phase if cluster else Phase.NOT_PRESENT,
+        )
+        appinst.check_found(wanted.key, ground, override)
+        asked = siting.Asking(wanted=wanted, override=override, ask=ask)
+        if app is not None and cluster is None and siting.needs_cluster(wanted.key, app):
+            return await self._create_with_cluster(session, asked, app, running, told)
+        appinst.check_uri(wanted)
+        return await self._place_now(session, asked, refs, running, told)
+
+    async def _create_with_cluster(
+        self,
+        session: AsyncSession,
+        asked: siting.Asking,
+        app: App,
+        running: OperationRow | None,
+        told: list[str],
+    ) -> Requested:
+        """Accept an instance, and begin with its cluster."""
+        wanted = asked.wanted
+        appinst.check_uri(wanted)
+        superseded = await tracked.supersede(session, running)
+        plan = siting.plan_of(wanted, Aim.CREATE, asked.override)
+        plan = plan.model_copy(update={"wanted": wanted})
+        operation = tracked.record(session, plan, asked.ask, supersedes=superseded)
+        await session.flush()
+        await tracked.tell(session, operation.id, *told)
+        made = await clusterinsts.create(
+            session,
+            drafted(siting.auto_cluster(wanted, app)),
+            asked.override,
+            tracked.part_of(operation),
+            self._terms,
+            parent=operation.id,
+        )
+        plan = plan.model_copy(update={"nested": made.operation.id})
+        operation.plan = plan.model_dump_json()
+        return Requested(operation=operations.as_operation(operation), superseded=superseded)
+
+    async def _place_now(
+        self,
+        session: AsyncSession,
+        asked: siting.Asking,
+        refs: CloudletRefsRow | None,
+        running: OperationRow | None,
+        told: list[str],
+    ) -> Requested:
+        """Accept an instance whose cluster is there."""
+        row, _ = await siting.found(session, asked.wanted.key)
+        placed, row = await siting.placed_now(session, asked, refs, row, self._terms)
+        superseded = await tracked.supersede(session, running)
+        plan = siting.plan_of(asked.wanted, Aim.CREATE, asked.override)
+        operation = tracked.record(session, plan, asked.ask, supersedes=superseded)
+        await session.flush()
+        await tracked.tell(session, operation.id, *told)
+        await siting.write(session, asked, refs, row, placed, operation, self._terms)
+        return Requested(operation=operations.as_operation(operation), superseded=superseded)
+
+    @transaction
+    async def request_delete(
+        self, session: AsyncSession, key: AppInstKey, override: Override, ask: Ask
+    ) -> Requested:
+        """Give an instance up. Its ports are free at once."""
+        if earlier := await answers.answered(session, ask):
+            return Requested(operation=operations.as_operation(earlier))
+        await tracked.refuse_unready(session, key.cluster.cloudlet, override)
+        return await delete(session, key, override, ask, self._terms)
+
+    @transaction
+    async def observe(
+        self, session: AsyncSession, report: Report, info: Record | None = None
+    ) -> OperationId | None:
+        """Take in what a resource manager says of an instance, by `domain.tracking.hear`, and keep
+        `info`, its own words, for those who show them. A word out of turn changes nothing else,
+        but for READY while READY, which renews the runtime. Returns the operation whose workflow
+        is to be nudged, if one waits. Safe to repeat."""
+        return await reports.heard(session, Noun.APP_INST, report, info)
+
+    @transaction
+    async def forget(self, session: AsyncSession, key: str) -> OperationId | None:
+        """Take in that a resource manager has nothing to say of an instance any more: while it is
+        being deleted, that it is gone. As `observe`."""
+        return await reports.forgotten(session, Noun.APP_INST, key)
+
+    @reading
+    async def get(self, session: AsyncSession, key: str) -> AppInstStanding | None:
+        row = await session.get(AppInstRow, key)
+        return None if row is None else standing(row)
+
+    @reading
+    async def page(
+        self, session: AsyncSession, after: str, most: int, cloudlet: str = ""
+    ) -> Sequence[AppInstStanding]:
+        """Instances in the order of their keys, past one of them; of one cloudlet, if its key is
+        said."""
+        query = select(AppInstRow).where(AppInstRow.key > after)
+        if cloudlet:
+            query = query.where(AppInstRow.cloudlet == cloudlet)
+        rows = await session.scalars(query.order_by(AppInstRow.key).limit(most))
+        return [standing(row) for row in rows]
+
+
+def standing(row: AppInstRow) -> AppInstStanding:
+    return AppInstStanding(
+        key=row.key,
+        instance=AppInst.model_validate_json(row.facts),
+        phase=Phase(row.phase),
+        errors=tracked.errors_of(row),
+        runtime=tuple(json.loads(row.runtime)),
+        created=row.created,
+    )
+
+
+async def delete(
+    session: AsyncSession,
+    key: AppInstKey,
+    override: Override,
+    ask: Ask,
+    terms: Terms,
+    *,
+    parent: str = "",
+) -> Requested:
+    """The transaction's part of a delete."""
+    given, key = key, appinst.keyed(key)
+    cloudlet = key.cluster.cloudlet
+    place = await tracked.facts(session, Noun.CLOUDLET, cloudlet_text(cloudlet))
+    refuse_if(place is None and not cloudlet.is_default, Refusal.CLOUDLET_UNKNOWN)
+    refs = await siting.refs_of(session, key)
+    row, running = await siting.found(session, key)
+    if row is None:
+        hints = [] if given.cluster.developer else [awaiting.WHOSE_CLUSTER]
+        raise Refusal.KEY_UNKNOWN().after(hints)
+    appinst.check_delete(Phase(row.phase), override)
+    refuse_if(running is not None and not override.displaces, Refusal.APPINST_BUSY)
+    superseded = await tracked.supersede(session, running)
+    instance = AppInst.model_validate_json(row.facts)
+    plan = siting.plan_of(instance, Aim.DELETE, override)
+    operation = tracked.record(session, plan, ask, supersedes=superseded, parent=parent)
+    if refs is not None:
+        await cloudlet_refs.give_back(session, refs, row)
+    tracked.claim(row, operation, terms, Aim.DELETE)
+    if override.ignores_crm or cloudlet.is_default:
+        await settling.remove(session, row)
+        await session.flush()
+        await settling.settle(session, operation, plan, None)
+    else:
+        await tracked.move(session, row, Phase.DELETE_REQUESTED)
+    return Requested(operation=operations.as_operation(operation), superseded=superseded)

@@ -1,0 +1,74 @@
+"""What resource managers say, and what it changes. All of it may be said twice, or too late."""
+
+import json
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.awaiting import word
+from domain.operation import OperationId
+from domain.record import Noun, Record
+from domain.standing import Report
+from domain.tracking import ERRORS, Phase, hear, hear_gone
+from store import changes, settling, shelf, tracked
+from store.edge_rows import AppInstRow, CloudletRefsRow, ClusterInstRow
+from store.rows import OperationRow
+from store.tracked import AnyRow
+
+
+async def heard(
+    session: AsyncSession, noun: Noun, report: Report, info: Record | None
+) -> OperationId | None:
+    if info is not None:
+        await shelf.keep(session, info)
+    if noun is Noun.CLUSTER_INST and report.phase in ERRORS:
+        await _hold_cloudlet(session, report.key)
+    row = await tracked.held(session, noun, report.key)
+    if row is None:
+        return None
+    before = Phase(row.phase)
+    after = hear(before, report.phase)
+    if after is before:
+        if isinstance(row, AppInstRow) and before is report.phase is Phase.READY:
+            await _refresh(session, row, report)
+        return None
+    if after in ERRORS or isinstance(row, ClusterInstRow):
+        row.errors = json.dumps(report.errors if after in ERRORS else ())
+    if isinstance(row, AppInstRow):
+        row.runtime = json.dumps(report.runtime)
+    await tracked.move(session, row, after)
+    waiting = await _told(session, row, after)
+    if waiting is None and isinstance(row, ClusterInstRow) and after is Phase.UPDATE_ERROR:
+        await settling.roll_back(session, row)
+    return waiting
+
+
+async def forgotten(session: AsyncSession, noun: Noun, key: str) -> OperationId | None:
+    row = await tracked.held(session, noun, key)
+    if row is None or hear_gone(Phase(row.phase)) is not Phase.NOT_PRESENT:
+        return None
+    await tracked.drop(session, row)
+    return await _told(session, row, Phase.NOT_PRESENT)
+
+
+async def _told(session: AsyncSession, row: AnyRow, phase: Phase) -> OperationId | None:
+    """Tell those who follow of an instance's new phase. Which operation waits for it, if one
+    does."""
+    operation = await session.get(OperationRow, row.operation)
+    if operation is None or operation.ended is not None:
+        return None
+    await tracked.tell(session, row.operation, word(phase))
+    return OperationId(row.operation)
+
+
+async def _refresh(session: AsyncSession, row: AppInstRow, report: Report) -> None:
+    runtime = json.dumps(report.runtime)
+    if runtime != row.runtime:
+        row.runtime = runtime
+        await changes.note(session, Noun.APP_INST, [row.key])
+
+
+async def _hold_cloudlet(session: AsyncSession, key: str) -> None:
+    """An error may lead to a cluster's being what it was before, and so to what it took then."""
+    row = await session.get(ClusterInstRow, key)
+    if row is not None:
+        await session.get(CloudletRefsRow, row.cloudlet, with_for_update=True)
