@@ -285,6 +285,7 @@ class Settings(BaseSettings):
     )
     reflection: bool = Field(True, description="whether the API describes itself to grpcurl & co.")
     rest: bool = Field(True, description="whether the HTTP door serves clusters over REST too")
+    cors_origins: tuple[str, ...] = Field((), description="whose pages may call; exact origins")
     auth: Auth = Auth()
     temporal: Temporal = Temporal()
     kaas: Kaas = Kaas()

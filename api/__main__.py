@@ -14,6 +14,7 @@ from google.longrunning import operations_pb2 as longrunning_pb2  # type: ignore
 from temporalio.client import Client
 
 from api import build
+from api.browsers import Browsers, Policy
 from api.door import Door, Service
 from api.edge import serving as edge
 from api.edge.notify import OPTIONS as NOTIFY
@@ -127,17 +128,18 @@ class Api:
         self._entrance = self._entered()
         door = Door(meters, self._entrance.gate, self._entrance.trail)
         clusters = self._clusters(built)
+        served = [
+            *self._entrance.services,
+            clusters,
+            self._views(),
+            *self._changes([clusters]),
+            *self._edge(),
+            *self._window(built),
+            *self.scheduling.services,
+            self._stats(),
+        ]
         self._server = Server(
-            [
-                *self._entrance.services,
-                clusters,
-                self._views(),
-                *self._changes([clusters]),
-                *self._edge(),
-                *self._window(built),
-                *self.scheduling.services,
-                self._stats(),
-            ],
+            served,
             meters,
             describes_itself=settings.reflection,
             door=door,
@@ -153,7 +155,9 @@ class Api:
             setting="WINDLASS_EDGE__NOTIFY_ADDRESS",
         )
         rest = resources(door, clusters, ROUTES, self.admit) if settings.rest else []
-        self._web = Web(settings.http_address, self._checks(), meters, rest)
+        policy = Policy(frozenset(settings.cors_origins), self._entrance.is_open)
+        browsers = Browsers(door, served, self.admit, policy)
+        self._web = Web(settings.http_address, self._checks(), meters, rest, browsers.around)
 
     @property
     def services(self) -> list[Service]:

@@ -132,6 +132,28 @@ class Door:
 
         return self._unary(method, answer)
 
+    def several(
+        self,
+        service: Service,
+        described: Any,
+        read: Callable[[Raw], Awaitable[Message]],
+        admit: Admit = anybody,
+    ) -> Callable[[Raw, Any], Awaitable[None]]:
+        """The same for methods that answer with streams. Messages are written to the line."""
+        method = self._method(service, described, admit)
+        work = getattr(service.servicer, described.name)
+
+        async def answer(raw: Raw, line: Any) -> None:
+            answers = work(_meant(method, await read(raw)), line)
+            if inspect.isawaitable(answers):
+                await answers
+                return
+            async with aclosing(answers):
+                async for message in answers:
+                    await line.write(message)
+
+        return self._stream(method, answer)
+
     @property
     def has_streams(self) -> bool:
         """Whether anybody listens at the moment."""

@@ -22,6 +22,7 @@ class Entrance(NamedTuple):
     trail: Trail
     services: list[Service]
     passwords: Passwords
+    is_open: bool
 
     async def close(self) -> None:
         await self.trail.close()
@@ -43,4 +44,4 @@ def entrance(database: Database, terms: Terms, *, is_open: bool) -> Entrance:
         Service(ours["Tokens"], Tokens(given, gate)),
         Service(ours["Audit"], Audit(kept)),
     ]
-    return Entrance(gate, Trail(kept), services, passwords)
+    return Entrance(gate, Trail(kept), services, passwords, is_open)

@@ -12,11 +12,14 @@ def bound(address: str, setting: str) -> socket.socket:
     change, if somebody else has it or it is none of this machine's."""
     host, _, port = address.rpartition(":")
     try:
-        return socket.create_server(
+        listening = socket.create_server(
             (host.strip("[]"), int(port)),
             family=socket.AF_INET6 if ":" in host else socket.AF_INET,
             backlog=BACKLOG,
         )
+        # Whoever is accepted inherits it: answers in pieces do not wait for an ACK.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
     except (OSError, ValueError, OverflowError) as error:
         raise Unavailable(
             f"cannot listen on {address}: it is in use, or no address of this machine",

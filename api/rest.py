@@ -174,7 +174,7 @@ def _reader(route: Route, described: Any) -> Callable[[Request], Awaitable[Messa
                 reason="MALFORMED_REQUEST",
                 do="send the request as the body",
             )
-        body = await _body(request)
+        body = await body_of(request)
         if body and not _is_json(request):
             raise Invalid(
                 f"the body has to be {JSON} and to say so",
@@ -189,15 +189,16 @@ def _reader(route: Route, described: Any) -> Callable[[Request], Awaitable[Messa
     return from_body if route.has_body else from_query
 
 
-async def _body(request: Request) -> bytes:
+async def body_of(request: Request, most_bytes: int = BODY_BYTES) -> bytes:
+    """What a request carries, whole, if it is not too long."""
     body = bytearray()
     try:
         async with aclosing(request.stream()) as chunks:
             async for chunk in chunks:
                 body += chunk
-                if len(body) > BODY_BYTES:
+                if len(body) > most_bytes:
                     raise Invalid(
-                        f"the body is longer than {BODY_BYTES} bytes",
+                        f"the body is longer than {most_bytes} bytes",
                         reason=TOO_LARGE,
                         do="ask for less at once, or ask over gRPC",
                     )

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from api.listening import bound
 from api.meters import Meters
@@ -43,6 +44,7 @@ class Web:
         checks: Sequence[Check],
         meters: Meters,
         resources: Sequence[Route] = (),
+        around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
     ) -> None:
         self._address = address
         self._checks = checks
@@ -60,13 +62,14 @@ class Web:
             exception_handlers={HTTPException: unrouted},
         )
         self.app.router.redirect_slashes = False  # a route is spelt in one way
+        self._whole = around(self.app)
 
     async def start(self) -> str:
         """Listen, and return the address with the port that port 0 turned into."""
         listening = bound(self._address, "WINDLASS_HTTP_ADDRESS")
         host, port = listening.getsockname()[:2]
         config = uvicorn.Config(
-            self.app,
+            self._whole,
             loop="none",
             http="h11",
             h11_max_incomplete_event_size=HEADER_BYTES,

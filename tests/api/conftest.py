@@ -15,6 +15,8 @@ from store.engine import Database
 from store.sealing import Seal
 from store.secrets import Secrets
 from tests.api.caller import NOBODY, Caller
+from tests.api.closed import Closed
+from tests.api.closed import closed as served_closed
 from tests.api.hands import Hands
 
 
@@ -69,6 +71,13 @@ async def http(addresses: tuple[str, str]) -> AsyncIterator[httpx2.AsyncClient]:
         base_url=f"http://{addresses[1]}", trust_env=False, timeout=20
     ) as http:
         yield http
+
+
+@pytest.fixture(scope="session")
+async def closed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Closed]:
+    """A server at which everybody has to sign in, which no test changes much."""
+    async with served_closed(tmp_path_factory.mktemp("closed")) as served:
+        yield served
 
 
 @pytest.fixture

@@ -5,93 +5,22 @@ a new service is in here by being served. All of them share one server."""
 
 import importlib
 import pkgutil
-from collections.abc import AsyncIterator
-from datetime import timedelta
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import grpc
 import grpc.aio
 import pytest
 from google.protobuf import descriptor_pool
 
-from api import build
 from api.__main__ import Api
 from api.access import PERMISSIONS, permission
-from api.launch import client
-from domain.access import Principal, Role
+from domain.access import Role
 from protos import gen
-from settings import Auth, Settings, Temporal
-from store import schema
-from store.engine import Database
-from store.tokens import Tokens, digest_of
-from store.users import Users
-from tests.api.caller import NOBODY, read
-from tests.api.signed import PEOPLE, bearer, people
+from tests.api.closed import Closed
+from tests.api.signed import PEOPLE
 
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
 FORBIDDEN = grpc.StatusCode.PERMISSION_DENIED
-
-
-class Closed(NamedTuple):
-    """A server at which everybody has to sign in, and some who have."""
-
-    api: Api
-    channel: grpc.aio.Channel
-    tokens: dict[str, str]
-    bad: dict[str, str]
-
-    async def call(
-        self, method: str, token: str | None, seconds: float = 30
-    ) -> tuple[grpc.StatusCode, str]:
-        """What an empty request is answered with: its code, and why."""
-        calling: Any = self.channel.stream_stream(f"/{method}")
-        given = None if token is None else bearer(token)
-        call = calling(iter([b""]), metadata=given, timeout=seconds)
-        try:
-            await call.read()
-        except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-                return error.code(), ""
-            return error.code(), read(error).reason
-        finally:
-            call.cancel()
-        return grpc.StatusCode.OK, ""
-
-
-@pytest.fixture(scope="session")
-async def closed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Closed]:
-    folder: Path = tmp_path_factory.mktemp("closed")
-    settings = Settings(
-        state=folder,
-        grpc_address="127.0.0.1:0",
-        http_address="127.0.0.1:0",
-        temporal=Temporal(address=NOBODY),
-        auth=Auth(mode="required"),
-    )
-    await schema.upgrade(settings.database)
-    api = Api(settings, await client(NOBODY, "default"), build.Build())
-    address, _ = await api.start()
-    database = Database(settings.database)
-    tokens = await people(database)
-    channel = grpc.aio.insecure_channel(address)
-    yield Closed(api, channel, tokens, await no_good(database))
-    await channel.close()
-    await database.close()
-    await api.stop()
-
-
-async def no_good(database: Database) -> dict[str, str]:
-    """Tokens that have ended, each in its way, of somebody who might do everything."""
-    users, tokens = Users(database), Tokens(database)
-    await users.add(Principal(name="gone", role=Role.ADMIN), "")
-    hour = timedelta(hours=1)
-    expired, _ = await tokens.issue("ada", lifetime=timedelta(0))
-    revoked, _ = await tokens.issue("ada", lifetime=hour)
-    await tokens.revoke(digest_of(revoked))
-    disabled, _ = await tokens.issue("gone", lifetime=hour)
-    await users.disable("gone", disabled=True)
-    return {"expired": expired, "revoked": revoked, "disabled": disabled, "made up": "x" * 43}
 
 
 def contracts() -> Any:
