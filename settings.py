@@ -227,6 +227,7 @@ class Worker(Part):
             "endpoints": 20,
             "kubeadm": 100,
             "kubernetes": 50,
+            "storage": 20,
             "watching": 2000,
             "instances": 5000,
             "workflows": 100,

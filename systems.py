@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from domain.errors import Failed
 from domain.machine import Erasing
 
 STATE = ".windlass"
@@ -54,6 +55,12 @@ class Maas(Part):
             raise MissingKeyError(f"{self.api_key_file} cannot be read: {error}") from error
 
 
+class Pool(Part):
+    copies: int = Field(3, ge=2, description="of everything in a cluster's own pool")
+    groups: int = Field(32, ge=1, description="placement groups of such a pool")
+    most_bytes: int = Field(0, ge=0, description="how much it may hold; 0: as much as there is")
+
+
 class Ceph(Part):
     name: str = Field("ceph", description="what the Ceph cluster is called")
     urls: tuple[str, ...] = Field(
@@ -80,20 +87,25 @@ class Ceph(Part):
         description="with it the key of client.admin. Needed before release 17, whose managers "
         "cannot make identities; empty: the program is not used",
     )
+    pool: Pool = Pool()
     look_seconds: float = Field(
         15.0, ge=1, description="between two looks at it; without news for three it is offline"
     )
 
     async def secret(self) -> str:
-        """The password, from the setting or the file it names."""
+        """The password, from the setting or the file it names. Failed if it is in neither: whoever
+        signs in may be told to do so at any time."""
         if said := self.password.get_secret_value():
             return said
-        if self.password_file is None:
-            raise MissingKeyError("neither ceph.password nor ceph.password_file is set")
         try:
-            return (await asyncio.to_thread(self.password_file.read_text)).strip()
+            file = self.password_file or Path()
+            return (await asyncio.to_thread(file.read_text)).strip()
         except OSError as error:
-            raise MissingKeyError(f"{self.password_file} cannot be read: {error}") from error
+            raise Failed(
+                f"the password for Ceph cannot be read: {error}",
+                reason="CEPH_CREDENTIALS",
+                do="set WINDLASS_CEPH__PASSWORD or WINDLASS_CEPH__PASSWORD_FILE",
+            ) from error
 
 
 class Pace(Part):

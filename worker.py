@@ -19,10 +19,6 @@ from typing import Any, Protocol, TypeVar
 import structlog
 import uvloop
 from sqlalchemy.exc import DBAPIError
-from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
-from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
@@ -37,18 +33,19 @@ from activities.placing import Placing
 from activities.progress import Progress
 from activities.quarantine import Quarantine
 from activities.steering import Steering
+from activities.storage import Storage
 from activities.storage_watch import StorageWatch
 from activities.sweeping import Sweeping
 from activities.tending import Tending
 from activities.tracking import Tracking
 from activities.verbs import BOOKS_QUEUE
 from activities.watching import Rhythm, Watching
-from clients.ceph import CephStorage, Identities, ProgramIdentities, RestIdentities, Session
+from clients.ceph import CephStorage, Session, identities
 from clients.kubernetes import KubernetesApi
 from clients.maas import Maas, MaasEndpoints, MaasMachines
 from clients.node_agent import NodeAgents
 from clients.ssh import SshNodes
-from domain.errors import DomainError, Invalid, Unavailable
+from domain.errors import DomainError, Unavailable
 from domain.health import Tolerance
 from domain.patience import chosen
 from domain.quarantine import Terms
@@ -76,14 +73,8 @@ from store.tail import Tail
 from store.tracked import Terms as EdgeTerms
 from store.watches import Watches
 from systems import MissingKeyError
+from workflows.connecting import connected
 from workflows.serving import SCHEDULED, SLOTS, Serving, crew, schedule
-
-CONNECT_SECONDS = 60.0
-"""How long Temporal may take to come up before we give up."""
-
-ATTEMPT_SECONDS = 10.0
-"""How long one attempt at that may take. A server that is just starting can take a connection and
-never answer on it; the library itself would wait for ever."""
 
 PAUSE_SECONDS = 1.0
 """Between two looks at something that is still starting."""
@@ -134,6 +125,7 @@ class Crew:
             "endpoints": lambda: Endpoints(MaasEndpoints(self._region())),
             "kubeadm": self._kubeadm,
             "kubernetes": self._kubernetes,
+            "storage": lambda: Storage(self._storage()),
             "watching": self._watching,
             "instances": self._instances,
         }
@@ -192,10 +184,8 @@ class Crew:
     def _storage(self) -> CephStorage:
         ceph = self._settings.ceph
         session = Session(ceph.urls, ceph.user, ceph.secret, authority=ceph.ca_file)
-        identities: Identities = RestIdentities(session)
-        if ceph.conf_file and ceph.keyring_file:
-            identities = ProgramIdentities(ceph.conf_file, ceph.keyring_file)
-        return self._kept(CephStorage(session, identities))
+        makers = identities(session, ceph.conf_file, ceph.keyring_file)
+        return self._kept(CephStorage(session, makers, self.vault))
 
     def _placing(self) -> Placing:
         database = self._database
@@ -229,56 +219,22 @@ class Crew:
         return client
 
 
-QUEUES = ("machines", "endpoints", "kubeadm", "kubernetes", "watching", "instances", BOOKS_QUEUE)
+QUEUES = (
+    "machines",
+    "endpoints",
+    "kubeadm",
+    "kubernetes",
+    "storage",
+    "watching",
+    "instances",
+    BOOKS_QUEUE,
+)
 
 
-async def connect(settings: Settings) -> Client:
-    """The one connection of this process. Temporal may still be starting, so we try for a while; a
-    namespace that it does not have is an RPCError at once."""
-    namespace = settings.temporal.namespace
-    runtime = measured(settings)
-    deadline = asyncio.get_running_loop().time() + CONNECT_SECONDS
-    while True:
-        try:
-            async with asyncio.timeout(ATTEMPT_SECONDS):
-                client = await Client.connect(
-                    settings.temporal.address,
-                    namespace=namespace,
-                    data_converter=pydantic_data_converter,
-                    runtime=runtime,
-                )
-                look = DescribeNamespaceRequest(namespace=namespace)
-                await client.workflow_service.describe_namespace(look, retry=True)
-            return client
-        except ValueError as error:
-            raise Invalid(
-                f"{settings.temporal.address} is no address of a Temporal server: {error}",
-                do="correct WINDLASS_TEMPORAL__ADDRESS",
-            ) from error
-        except (RuntimeError, TimeoutError) as error:
-            why = str(error) or f"it takes connections and says nothing for {ATTEMPT_SECONDS:g} s"
-            if asyncio.get_running_loop().time() > deadline:
-                raise Unavailable(
-                    f"Temporal at {settings.temporal.address} did not answer for "
-                    f"{CONNECT_SECONDS:g} s: {why}",
-                    do="start it, or set WINDLASS_TEMPORAL__ADDRESS",
-                ) from error
-            log.warning("temporal does not answer yet", error=why)
-            await asyncio.sleep(PAUSE_SECONDS)
-
-
-def measured(settings: Settings) -> Runtime:
-    """Temporal's side of this process, with its metrics. Unavailable if they cannot be served."""
-    address = f"{settings.worker.metrics_host}:{settings.worker.metrics_port}"
-    try:
-        return Runtime(telemetry=TelemetryConfig(metrics=PrometheusConfig(bind_address=address)))
-    except ValueError as error:
-        raise Unavailable(
-            f"metrics cannot be served on {address}: {error}",
-            subject=address,
-            reason="ADDRESS_IN_USE",
-            do="set WINDLASS_WORKER__METRICS_PORT to a free port, or to 0 for any",
-        ) from error
+def _temporal(settings: Settings) -> tuple[str, str, str]:
+    """Where it is, the namespace, and where its side of this process is measured."""
+    said, worker = settings.temporal, settings.worker
+    return said.address, said.namespace, f"{worker.metrics_host}:{worker.metrics_port}"
 
 
 async def vetted(vault: Secrets, stop: asyncio.Event) -> bool:
@@ -332,7 +288,7 @@ async def serve(settings: Settings, queues: Sequence[str]) -> None:
     try:
         if not await vetted(crewing.vault, stop):
             return
-        client = await unless_stopped(connect(settings), stop)
+        client = await unless_stopped(connected(*_temporal(settings)), stop)
         if client is None:
             return
         books = crewing.books() if BOOKS_QUEUE in queues else []

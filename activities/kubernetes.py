@@ -9,7 +9,7 @@ from temporalio import activity
 
 from activities.waiting import until, until_true
 from domain.errors import Failed, Overdue, Unavailable
-from domain.ports import ClusterApi, Draining, Kubelet, Node, Returning
+from domain.ports import ClusterApi, Draining, Kubelet, Node, Returning, Supply
 
 ROUND_SECONDS = 30.0
 """After so long a drain says what it waits for and is tried again."""
@@ -39,6 +39,11 @@ class Kubernetes:
     async def install_network(self, node: Node) -> None:
         """Safe to repeat: applied, not created."""
         await self._api.install_network(node)
+
+    @activity.defn(name="kubernetes.supply")
+    async def supply(self, supply: Supply) -> None:
+        """Safe to repeat: applied, not created."""
+        await self._api.supply(supply)
 
     @activity.defn(name="kubernetes.wait_node")
     async def wait_node(self, node: Node) -> Kubelet:

@@ -11,7 +11,7 @@ from datetime import timedelta
 import structlog
 
 from domain.errors import DomainError
-from domain.storage_ports import Storage
+from domain.storage_ports import Sight
 from store.observations import Observations
 
 PER_INTERVAL = 10
@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 class StorageWatch:
     def __init__(
-        self, observations: Observations, storage: Storage, cluster: str, every: timedelta
+        self, observations: Observations, storage: Sight, cluster: str, every: timedelta
     ) -> None:
         self._observations = observations
         self._storage = storage

@@ -50,6 +50,7 @@ from domain.errors import DomainError, Unavailable
 from domain.patience import chosen
 from domain.quarantine import Terms
 from domain.repairs import Prudence
+from domain.share import PoolTerms
 from logs import start_log
 from offer import catalogue
 from protos.gen.agent import node_pb2
@@ -219,7 +220,7 @@ class Api:
         return entrance(self._database, terms, is_open=is_open)
 
     def _clusters(self, built: build.Build) -> Service:
-        kaas = self._settings.kaas
+        kaas, ceph = self._settings.kaas, self._settings.ceph
         clusters = Clusters(self._database, self._vault)
         limits = Limits(
             control_planes=kaas.control_planes,
@@ -232,6 +233,7 @@ class Api:
             upgrade_at_once=kaas.upgrade_at_once,
             drain_seconds=kaas.drain_seconds,
             drain_policy=kaas.drain_policy,
+            pools=PoolTerms(**ceph.pool.model_dump()) if ceph.urls else None,
         )
         offer = Offer(catalogue(self._settings), limits, building)
         kubeconfigs = Kubeconfigs(

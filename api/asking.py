@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from domain.access import NO_ONE, Principal, Session
 from domain.errors import DomainError, Invalid
 from domain.operation import Ask, OperationId
-from domain.wishes import APPROVE_EACH, FORCE, STOPS, WISHES
+from domain.wishes import APPROVE_EACH, DATA, DELETE, FORCE, KEEP, STOPS, STORAGE, WISHES
 
 if TYPE_CHECKING:
     Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
@@ -134,6 +134,8 @@ def asked(request: Message) -> Ask:
         digest=digest.hexdigest(),
         force=_wished(FORCE, wishes, {"true": True, "false": False}, without=False),
         approve_each=_wished(APPROVE_EACH, wishes, {stop: stop for stop in STOPS}, without=""),
+        storage=_wished(STORAGE, wishes, {"true": True, "false": False}, without=False),
+        data=_wished(DATA, wishes, {KEEP: KEEP, DELETE: DELETE}, without=""),
     )
 
 

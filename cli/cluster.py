@@ -11,6 +11,7 @@ from cli.complaints import Code, Complaint
 from cli.operation import changed
 from cli.options import Cluster, Plan, RequestId, Sizes, Timeout, Wait, seconds
 from cli.printing import Column, Document, Format
+from cli.wishing import of_a_delete
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,6 +72,10 @@ async def create(
         list[str] | None,
         typer.Option("--label", metavar="K=V", help="On every node. May be repeated."),
     ] = None,
+    storage: Annotated[
+        bool,
+        typer.Option("--storage", help="With a pool of its own in Ceph, and a class ceph-rbd."),
+    ] = False,
     plan: Plan = False,
     request_id: RequestId = "",
     wait: Wait = False,
@@ -78,7 +83,8 @@ async def create(
 ) -> None:
     """Create a cluster.
 
-    It is answered as soon as it is accepted; what follows is an operation."""
+    It is answered as soon as it is accepted; what follows is an operation. With --storage it has a
+    Secret and a StorageClass for the driver ceph-csi, which is for you to install."""
     from protos.gen.kaas.api_pb2 import (
         ClusterStatus,
         ControlPlaneMachineSpec,
@@ -95,10 +101,12 @@ async def create(
         ),
         worker_node_pools=[pooled(text, labels, instance_type, "--pool ") for text in pool or ()],
     )
+    wishes = (("windlass-storage", "true"),) if storage else ()
     if plan:
-        await planning.foreseen(call, "CreateCluster", request)
+        await planning.foreseen(call, "CreateCluster", request, wishes)
         return
-    reply, operation = await call.change(clusters(call).CreateCluster, request, request_id)
+    method = clusters(call).CreateCluster
+    reply, operation = await call.change(method, request, request_id, wishes=wishes)
     status = ClusterStatus.Name(reply.cluster.status)
     call.page.say(f"cluster {name} is accepted: {status}, {reply.cluster.status_message}")
     if await changed(call, operation, SUCCEEDED, wait=wait, limit=limit):
@@ -144,6 +152,17 @@ async def delete(
             help="Let go of machines that MAAS does not take back; the operation lists them.",
         ),
     ] = False,
+    keep_data: Annotated[
+        bool, typer.Option("--keep-data", help="Of one with storage: its pool in Ceph stays.")
+    ] = False,
+    delete_data: Annotated[
+        str,
+        typer.Option(
+            "--delete-data",
+            metavar="NAME",
+            help="Or its pool goes, with all that is in it: the cluster's name, typed once more.",
+        ),
+    ] = "",
     plan: Plan = False,
     request_id: RequestId = "",
     wait: Wait = False,
@@ -158,7 +177,7 @@ async def delete(
     from protos.gen.ops.operations_pb2 import SUCCEEDED
 
     limit, request = seconds(within), DeleteClusterMsg(name=name)
-    wishes = (("windlass-force", "true"),) if force else ()
+    wishes = of_a_delete(name, force=force, keep_data=keep_data, delete_data=delete_data)
     if plan:
         await planning.foreseen(call, "DeleteCluster", request, wishes)
         return

@@ -25,10 +25,11 @@ from clients.kubernetes_pods import (
     listed,
     must_leave,
 )
+from clients.kubernetes_storage import documents
 from domain.errors import Conflict, Failed, NotFound, Unavailable
 from domain.machine import Role
 from domain.naming import POOL_LABEL
-from domain.ports import Node, Vault
+from domain.ports import Node, Supply, Vault
 from domain.seen import NodeSeen, Readiness
 
 NETWORK = Path(__file__).parent / "data" / "network.json"
@@ -67,6 +68,7 @@ class KubernetesApi:
         `addresses` are tried, or else those that `addresses` knows for the endpoint's name. So
         many `clients` stay open."""
         self._network = network
+        self._vault = vault
         self._connections = Connections(
             vault,
             resolve=resolve,
@@ -91,6 +93,12 @@ class KubernetesApi:
         """Apply the pod network, object by object. What others changed in it is taken back."""
         for document in await asyncio.to_thread(_manifest, self._network):
             await self._apply(node, document)
+
+    async def supply(self, supply: Supply) -> None:
+        """Apply what a cluster is told of its pool. The key goes from the vault into its Secret."""
+        key = await self._vault.open(supply.identity.secret)
+        for document in documents(supply, key):
+            await self._apply(supply.node, document)
 
     async def node_ready(self, node: Node) -> str | None:
         """The kubelet's version, without a v, once the node is Ready; None while it is not."""

@@ -9,6 +9,7 @@ from domain.frozen import Frozen
 from domain.machine import Label, Machine, Role, Slot, SlotState
 from domain.releases import Catalogue, Release
 from domain.repairs import Repair
+from domain.share import Share
 
 
 class Phase(StrEnum):
@@ -196,6 +197,10 @@ class ClusterPlan(Frozen):
     """What is to be changed, if the cluster stands already."""
     forced: bool = False
     """Of a delete: the cluster goes, also if machines of it cannot be given back."""
+    storage: Share | None = None
+    """What it gets of Ceph, if that was wished for."""
+    keeps_data: bool = False
+    """Of a delete: its pool in Ceph stays, with all that lies in it."""
     approve_each: str = ""
     """Somebody wants to be asked before each of these, such as `pool`."""
     upgrade: Upgrade | None = None

@@ -93,6 +93,10 @@ class Ask(Frozen):
     """Wished for an upgrade: to be asked before each of these."""
     force: bool = False
     """Wished for a delete: to let go of machines that cannot be given back."""
+    storage: bool = False
+    """Wished for a creation: a share of Ceph."""
+    data: str = ""
+    """Wished for a delete: to `keep` the cluster's pool in Ceph, or to `delete` it."""
 
 
 class Operation(Frozen):

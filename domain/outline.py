@@ -11,6 +11,7 @@ from domain.frozen import Frozen
 from domain.machine import Machine, Role, Slot
 from domain.operation import CHANGES, TRACKED, Kind, Step, StepKey, StepState
 from domain.repairs import Mending, Remedy, Repair
+from domain.share import Share
 
 
 class Lane(Frozen):
@@ -69,6 +70,11 @@ USUALLY: dict[str, float] = {
     "kubeadm.renew_kubelet": 60,
     "kubernetes.wait_api_version": 20,
     "kubernetes.wait_version": 30,
+    "kubernetes.supply": 2,
+    "storage.ensure_pool": 5,
+    "storage.ensure_identity": 1,
+    "storage.delete_pool": 5,
+    "storage.revoke_identity": 1,
 }
 """Seconds on real metal, to weigh steps by until there are runs to learn from."""
 
@@ -173,18 +179,31 @@ def _create(plan: ClusterPlan) -> tuple[Leg, ...]:
         name = _lane(plan.endpoint, "endpoints.ensure", turn=turn)
         steps = _lane(slot.name, "kubeadm.join", *SETTLED).steps + name.steps
         legs.append(Leg(lanes=(Lane(steps=steps),)))
+    if plan.storage:
+        made = ("storage.ensure_pool", "storage.ensure_identity")
+        legs.append(Leg(lanes=_share(plan.storage, *made)))
+        legs.append(Leg(lanes=(_lane(first.name, "kubernetes.supply"),)))
     if plan.workers:
         joining = _lanes(plan.workers, "kubeadm.join", *SETTLED)
         legs.append(Leg(queue=joining, at_once=plan.workers_at_once))
     return tuple(legs)
 
 
+def _share(share: Share, of_pool: str, of_identity: str) -> tuple[Lane, Lane]:
+    return _lane(share.pool.name, of_pool), _lane(share.identity.entity, of_identity)
+
+
 def _delete(plan: ClusterPlan) -> tuple[Leg, ...]:
-    return (
+    legs = [
         Leg(lanes=_lanes(plan.slots, "machines.release")),
         Leg(lanes=(_lane(plan.name, "machines.sweep"),)),
         Leg(lanes=(_lane(plan.endpoint, "endpoints.remove"),)),
-    )
+    ]
+    if plan.storage:
+        gone = ("storage.delete_pool", "storage.revoke_identity")
+        dropped, revoked = _share(plan.storage, *gone)
+        legs.append(Leg(lanes=(revoked,) if plan.keeps_data else (revoked, dropped)))
+    return tuple(legs)
 
 
 def _change(plan: ClusterPlan) -> tuple[Leg, ...]:

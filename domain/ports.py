@@ -12,6 +12,7 @@ from domain.frozen import Frozen
 from domain.machine import Machine, Search, Slot
 from domain.releases import Release
 from domain.seen import Inside, MachineSeen, NodeSeen
+from domain.share import Identity, PoolMade
 
 
 class Endpoint(Frozen):
@@ -59,6 +60,18 @@ class Node(Frozen):
     @property
     def named(self) -> str:
         return self.slot.name
+
+
+class Supply(Frozen):
+    """A pool that a cluster is to make its volumes in, and who may use it."""
+
+    node: Node
+    made: PoolMade
+    identity: Identity
+
+    @property
+    def named(self) -> str:
+        return self.node.named
 
 
 class Draining(Frozen):
@@ -265,6 +278,9 @@ class ClusterApi(Protocol):
 
     async def install_network(self, node: Node) -> None:
         """Apply the pod network. Applying it twice changes nothing."""
+
+    async def supply(self, supply: Supply) -> None:
+        """Tell the cluster of its pool. Telling it twice changes nothing."""
 
     async def node_ready(self, node: Node) -> str | None:
         """The kubelet's version once the node is Ready, None while it is not."""

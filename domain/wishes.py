@@ -4,21 +4,32 @@ from domain.errors import Invalid
 from domain.operation import Ask, Kind
 
 FORCE, APPROVE_EACH = "windlass-force", "windlass-approve-each"
+STORAGE, DATA = "windlass-storage", "windlass-data"
 """The metadata, or headers, that carry a wish."""
 
 STOPS = frozenset({"pool"})
 """Before what an operation can wait to be approved."""
 
+KEEP, DELETE = "keep", "delete"
+"""What may become of a deleted cluster's data."""
+
 WISHES: dict[str, frozenset[Kind]] = {
     FORCE: frozenset({Kind.DELETE_CLUSTER}),
     APPROVE_EACH: frozenset({Kind.UPGRADE_CLUSTER}),
+    STORAGE: frozenset({Kind.CREATE_CLUSTER}),
+    DATA: frozenset({Kind.DELETE_CLUSTER}),
 }
 """Which kinds of operations hear it. Others refuse it: whoever wishes for it counts on it."""
 
 
 def refuse_wishes(kind: Kind, ask: Ask) -> None:
     """Refuse what this kind of operation could not heed."""
-    for name, wished in ((FORCE, ask.force), (APPROVE_EACH, ask.approve_each)):
+    for name, wished in (
+        (FORCE, ask.force),
+        (APPROVE_EACH, ask.approve_each),
+        (STORAGE, ask.storage),
+        (DATA, ask.data),
+    ):
         if wished and kind not in WISHES[name]:
             raise Invalid(
                 f"{name} is not for {kind}",

@@ -90,6 +90,12 @@ class MemoryWorld:
     """Until when the kubeconfigs that are kept open anything."""
     evicted: list[str] = field(default_factory=list)
     """Nodes whose pods were asked to leave."""
+    pools: dict[str, str] = field(default_factory=dict)
+    """Pools in Ceph, and whose each is."""
+    identities: dict[str, str] = field(default_factory=dict)
+    """Who may use which pool."""
+    supplied: dict[str, str] = field(default_factory=dict)
+    """Which pool a cluster was told of, by its uid."""
     refusing: int = 0
     """So many releases are refused for good before one is carried out."""
 
@@ -113,7 +119,10 @@ class MemoryWorld:
         ]
         named = [f"{name} leads to {led}" for name, led in self.names.items()]
         counted = [f"etcd of {uid} counts {members}" for uid, members in self.members.items()]
-        return owned + named + counted + [f"{uid} lists {on}" for uid, on in self.nodes.items()]
+        listed = [f"{uid} lists {on}" for uid, on in self.nodes.items()]
+        pooled = [f"pool {name} is {owner}'s" for name, owner in self.pools.items()]
+        using = [f"{entity} may use {pool}" for entity, pool in self.identities.items()]
+        return owned + named + counted + listed + pooled + using
 
     @property
     def owners(self) -> list[str]:

@@ -33,6 +33,7 @@ from domain.operation import (
 )
 from domain.releases import Release
 from domain.repairs import Policy
+from domain.share import PoolTerms, refuse_to_choose, shared
 from domain.upgrades import TOUCHES
 from store import answers, journal, operations, plans, slots, steps
 from store.engine import Database, Store, reading, transaction
@@ -61,6 +62,8 @@ class Building(Frozen):
     upgrade_at_once: int = 1
     drain_seconds: float = 600.0
     drain_policy: DrainPolicy = DrainPolicy.PROCEED
+    pools: PoolTerms | None = None
+    """What pools in Ceph are made with. None: there is no Ceph."""
 
 
 class Deleted(Frozen):
@@ -99,6 +102,8 @@ class Clusters(Store):
         plan, private = plans.draw(
             order, release, domain=building.domain, workers_at_once=building.workers_at_once
         )
+        if ask.storage:
+            plan = plan.model_copy(update={"storage": shared(plan.uid, building.pools)})
         await self._database.hold(session)
         _add_rows(session, order, plan, operation, ask.tenant)
         self._vault.add(session, ports.ssh_key(plan.uid), private)
@@ -120,6 +125,8 @@ class Clusters(Store):
         if stops and (not ask.force or _is_forced(running)):
             answers.remember(session, ask, running.id)
             return Deleted(operation=operations.as_operation(running))
+        plan = await _as_it_stands(session, running)
+        refuse_to_choose(name, plan.storage, ask.data)
         superseded = _supersede(session, running)
         operation = OperationId(str(uuid4()))
         cluster.phase = advance(name, Phase(cluster.phase), Phase.STOPPING)
@@ -134,7 +141,7 @@ class Clusters(Store):
             operation,
             Kind.DELETE_CLUSTER,
             f"cluster/{name}",
-            await _as_it_stands(session, running),
+            plan,
             ask,
             supersedes=superseded,
         )
@@ -172,13 +179,8 @@ class Clusters(Store):
             .order_by(func.coalesce(PoolRow.ordinal, -1), SlotRow.ordinal)
         )
         found = tuple(slots.slot_state(row) for row in await session.scalars(query))
-        if (
-            not found
-            and await session.scalar(
-                select(ClusterRow.uid).where(ClusterRow.name == name, IS_LIVING)
-            )
-            is None
-        ):
+        there = select(ClusterRow.uid).where(ClusterRow.name == name, IS_LIVING)
+        if not found and await session.scalar(there) is None:
             raise unknown(name)
         return ClusterNodes(cluster=name, slots=found)
 

@@ -25,7 +25,7 @@ from domain.operation import (
     Step,
 )
 from domain.outline import keys, outline
-from domain.wishes import refuse_wishes
+from domain.wishes import KEEP, refuse_wishes
 from store import forgetting, journal, recording, rehearsal, slots, steps
 from store.engine import Store, reading, transaction
 from store.rows import AnswerRow, ClusterRow, OperationRow, StepRow, now
@@ -54,7 +54,8 @@ def record(
     """Write down an accepted change, the caller's key and the journal's first line. The caller's
     transaction writes the object too: all of them are there, or none."""
     refuse_wishes(kind, ask)
-    plan = plan.model_copy(update={"approve_each": ask.approve_each, "forced": ask.force})
+    heeded = {"approve_each": ask.approve_each, "forced": ask.force, "keeps_data": ask.data == KEEP}
+    plan = plan.model_copy(update=heeded)
     if (trial := rehearsal.under_way()) is not None:
         trial.accepted = rehearsal.Accepted(kind, subject, plan)
     return recording.write(

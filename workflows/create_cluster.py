@@ -8,10 +8,12 @@ from activities.endpoints import Endpoints
 from activities.kubeadm import Kubeadm
 from activities.kubernetes import Kubernetes
 from activities.progress import Progress
+from activities.storage import Storage
 from domain.cluster import ClusterPlan, Phase
 from domain.machine import Machine, Slot
 from domain.operation import Brief, OperationId, Reached
-from domain.ports import Endpoint, Joining
+from domain.ports import Endpoint, Joining, Supply
+from domain.share import Share
 from workflows.books import book
 from workflows.carrying_out import carry_out
 from workflows.growth import Growth
@@ -64,6 +66,7 @@ class CreateCluster:
             within(OPERATION_DEADLINE, self._first(plan, first)),
             *(growth.or_without(plan, s, self._control_plane(plan, s)) for s in others),
             *(growth.or_without(plan, s, self._worker(plan, s, room)) for s in plan.workers),
+            *([self._storage(plan, plan.storage)] if plan.storage else ()),
         )
 
     async def _first(self, plan: ClusterPlan, slot: Slot) -> None:
@@ -81,6 +84,18 @@ class CreateCluster:
         growth.working.append(await growth.fill(plan, slot, become))
         await book(Progress.record, Reached(operation=self._operation, published=True))
         self._answers.set()
+
+    async def _storage(self, plan: ClusterPlan, share: Share) -> None:
+        """A pool, somebody who may use it, and a cluster that knows of both. Whoever asked for it
+        counts on it: without it there is no cluster."""
+        self._unwind.add(Storage.delete_pool, share.pool)
+        made = await do(Storage.ensure_pool, share.pool, BRIEF)
+        self._unwind.add(Storage.revoke_identity, share.identity)
+        await do(Storage.ensure_identity, share.identity, BRIEF)
+        await self._answers.wait()
+        node = self._growth.node(plan, plan.control_plane[0], self._growth.working)
+        supply = Supply(node=node, made=made, identity=share.identity)
+        await do(Kubernetes.supply, supply, BRIEF)
 
     async def _control_plane(self, plan: ClusterPlan, slot: Slot) -> None:
         growth = self._growth

@@ -10,6 +10,7 @@ from activities.endpoints import Endpoints
 from activities.errors import pushed_aside, understood
 from activities.machines import Machines
 from activities.progress import Progress
+from activities.storage import Storage
 from activities.sweeping import Sweeping
 from domain import ports
 from domain.cluster import ClusterPlan, Phase
@@ -50,7 +51,11 @@ class DeleteCluster:
         await self._wait_for_the_hands_of(fenced)
         await do(Machines.sweep, ports.mark(plan), STUBBORN)
         await do(Endpoints.remove, _endpoint(plan), STUBBORN)
-        return Reached.well(brief.operation, Phase.GONE, "deleted")
+        if plan.storage:
+            await do(Storage.revoke_identity, plan.storage.identity, STUBBORN)
+            if not plan.keeps_data:
+                await do(Storage.delete_pool, plan.storage.pool, STUBBORN)
+        return Reached.well(brief.operation, Phase.GONE, _said(plan))
 
     async def _let_go(self, plan: ClusterPlan, brief: Brief) -> Reached:
         """Give back what can be given back, and remember the rest: the cluster goes either way."""
@@ -62,8 +67,12 @@ class DeleteCluster:
         else:
             kept.clear()  # nothing carries the cluster's mark any more
         kept.append(await self._kept(Endpoints.remove, _endpoint(plan)))
+        if plan.storage:
+            kept.append(await self._kept(Storage.revoke_identity, plan.storage.identity))
+            if not plan.keeps_data:
+                kept.append(await self._kept(Storage.delete_pool, plan.storage.pool))
         left = tuple(each for each in kept if each is not None)
-        reached = Reached.well(brief.operation, Phase.GONE, "deleted")
+        reached = Reached.well(brief.operation, Phase.GONE, _said(plan))
         return reached.model_copy(update={"left_behind": left})
 
     async def _kept(
@@ -111,6 +120,12 @@ async def _tell_to_stop(other: OperationId) -> None:
         await workflow.get_external_workflow_handle(f"op-{other}").cancel()
     except FailureError:
         workflow.logger.info("operation %s has no workflow any more", other)
+
+
+def _said(plan: ClusterPlan) -> str:
+    if plan.storage and plan.keeps_data:
+        return f"deleted; its data is kept in the pool {plan.storage.pool.name}"
+    return "deleted"
 
 
 def _endpoint(plan: ClusterPlan) -> Endpoint:

@@ -1,14 +1,8 @@
 """Ceph, through its manager's REST API, and through its own program where that has no words."""
 
-from clients.ceph.identities import Identities, RestIdentities
-from clients.ceph.program import ProgramIdentities
+from clients.ceph.identities import RestIdentities
+from clients.ceph.program import ProgramIdentities, identities
 from clients.ceph.session import Session
 from clients.ceph.storage import CephStorage
 
-__all__ = [
-    "CephStorage",
-    "Identities",
-    "ProgramIdentities",
-    "RestIdentities",
-    "Session",
-]
+__all__ = ["CephStorage", "ProgramIdentities", "RestIdentities", "Session", "identities"]

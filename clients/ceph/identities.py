@@ -7,7 +7,7 @@ from typing import Protocol
 
 from clients.ceph.session import Session, unreadable
 from domain.errors import Conflict, NotFound, Unsupported
-from domain.storage_ports import Identity
+from domain.share import Identity
 
 KEY = re.compile(r"^\s*key\s*=\s*(\S+)\s*$", re.MULTILINE)
 

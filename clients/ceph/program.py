@@ -11,9 +11,10 @@ from asyncio.subprocess import DEVNULL, PIPE
 from contextlib import suppress
 from pathlib import Path
 
-from clients.ceph.session import ERRNO, LONGEST_QUOTE, Verdict
+from clients.ceph.identities import Identities, RestIdentities
+from clients.ceph.session import ERRNO, LONGEST_QUOTE, Session, Verdict
 from domain.errors import Failed, Unavailable
-from domain.storage_ports import Identity
+from domain.share import Identity
 
 DEADLINE_SECONDS = 15.0
 CONNECT_SECONDS = 5
@@ -88,6 +89,11 @@ class ProgramIdentities:
                     os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
         return process.returncode or 0, said, trouble.decode(errors="replace")
+
+
+def identities(session: Session, conf: Path | None, keyring: Path | None) -> Identities:
+    """Who makes them: the program where it was given what it needs, or else the manager."""
+    return ProgramIdentities(conf, keyring) if conf and keyring else RestIdentities(session)
 
 
 def _refused(what: str, code: int, trouble: str) -> Exception:

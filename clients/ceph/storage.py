@@ -7,9 +7,10 @@ from urllib.parse import quote
 from clients.ceph.identities import Identities
 from clients.ceph.session import Session, unreadable
 from domain.errors import AlreadyExists, Conflict, DomainError, NotFound, Unavailable
+from domain.ports import Vault
+from domain.share import Identity, PoolMade, PoolWanted
 from domain.storage import Observation
 from domain.storage_answers import Answers, observed
-from domain.storage_ports import Identity, PoolMade, PoolWanted
 
 RULE = "replicated_rule"
 APPLICATION = "rbd"
@@ -24,9 +25,10 @@ put back, only what is ours to be taken away, and that may be done any number of
 class CephStorage:
     """One cluster, through its manager."""
 
-    def __init__(self, session: Session, identities: Identities) -> None:
+    def __init__(self, session: Session, identities: Identities, vault: Vault) -> None:
         self._session = session
         self._identities = identities
+        self._vault = vault
 
     async def close(self) -> None:
         await self._session.close()
@@ -63,12 +65,19 @@ class CephStorage:
                     "pg_num": wanted.groups,
                     "pool_type": "replicated",
                     "rule_name": RULE,
-                    "size": wanted.size,
+                    "size": wanted.copies,
                     "application_metadata": [APPLICATION, wanted.mark],
                 },
             )
             there = await self._pool(wanted)
-        _ours(there, wanted, AlreadyExists)
+        if not _is_ours(there, wanted):
+            raise AlreadyExists(
+                f"the pool {wanted.name} in Ceph is somebody else's: it does not carry "
+                f"{wanted.mark}",
+                subject=wanted.name,
+                reason="CEPH_FOREIGN",
+                do="look at it in Ceph; Windlass leaves it alone",
+            )
         if there["quota_max_bytes"] != wanted.most_bytes:
             await self._session.ask("PUT", _path(wanted), {"quota_max_bytes": wanted.most_bytes})
             there = await self._pool(wanted)
@@ -79,7 +88,6 @@ class CephStorage:
         monmap = await self._monmap()
         return PoolMade(
             wanted=wanted,
-            number=there["pool"],
             cluster=monmap["fsid"],
             mons=tuple(mon["public_addr"].partition("/")[0] for mon in monmap["mons"]),
         )
@@ -92,7 +100,8 @@ class CephStorage:
         turns it off, be the pool there or not."""
         mons = [f"mon.{mon['name']}" for mon in (await self._monmap())["mons"]]
         try:
-            _ours(await self._pool(wanted), wanted, Conflict)
+            if not _is_ours(await self._pool(wanted), wanted):
+                return
             for mon in mons:
                 value = {"section": mon, "value": "true"}
                 await self._session.ask("PUT", "cluster_conf", {"options": {SWITCH: value}})
@@ -115,8 +124,10 @@ class CephStorage:
     async def _pool(self, wanted: PoolWanted) -> Any:
         return await self._session.get(_path(wanted), attrs=ATTRIBUTES)
 
-    async def ensure_identity(self, identity: Identity) -> str:
-        return await self._identities.ensure(identity)
+    async def ensure_identity(self, identity: Identity) -> None:
+        """The key goes from Ceph into the vault, and is seen by nobody between them."""
+        key = await self._identities.ensure(identity)
+        await self._vault.keep(identity.secret, key.encode())
 
     async def revoke_identity(self, identity: Identity) -> None:
         await self._identities.revoke(identity)
@@ -141,11 +152,5 @@ def _path(wanted: PoolWanted) -> str:
     return f"pool/{quote(wanted.name, safe='')}"
 
 
-def _ours(there: Any, wanted: PoolWanted, error: type[DomainError]) -> None:
-    if wanted.mark not in there["application_metadata"]:
-        raise error(
-            f"the pool {wanted.name} in Ceph is somebody else's: it does not carry {wanted.mark}",
-            subject=wanted.name,
-            reason="CEPH_FOREIGN",
-            do="look at it in Ceph; Windlass leaves it alone",
-        )
+def _is_ours(there: Any, wanted: PoolWanted) -> bool:
+    return wanted.mark in there["application_metadata"]

@@ -155,6 +155,21 @@ async def test_force_is_a_wish_beside_the_delete(peer: Peer, windlass: Windlass)
     assert kaas.DeleteClusterMsg.FromString(request.request).name == "hello"
 
 
+async def test_what_becomes_of_data_is_a_wish_too(peer: Peer, windlass: Windlass) -> None:
+    peer.next_operation, peer.stories["op-1"] = "op-1", told("op-1")
+    assert (await windlass("cluster", "create", "hello", "--storage")).code == 0
+    for typed in (("--keep-data",), ("--delete-data", "hello")):
+        assert (await windlass("cluster", "delete", "hello", "--yes", *typed)).code == 0
+    names = ("windlass-storage", "windlass-data")
+    said = [[metadata.get(name) for name in names] for _, metadata, _ in peer.asked]
+    assert said == [["true", None], [None, "keep"], [None, "delete"]]
+    peer.asked.clear()
+    for wrong in (("--delete-data", "hallo"), ("--delete-data", "hello", "--keep-data")):
+        outcome = await windlass("cluster", "delete", "hello", "--yes", *wrong)
+        assert (outcome.code, peer.asked) == (2, [])
+        assert "--delete-data hello" in outcome.err
+
+
 async def test_force_has_to_be_agreed_to(peer: Peer, windlass: Windlass) -> None:
     outcome = await windlass("cluster", "delete", "hello", "--force")
     assert outcome.code == 2

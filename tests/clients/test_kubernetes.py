@@ -19,9 +19,10 @@ from clients.kubernetes import KubernetesApi
 from domain import ports
 from domain.errors import Failed, NotFound, Unavailable
 from domain.machine import Label, Role, Slot
-from domain.ports import Node
+from domain.ports import Node, Supply
 from domain.releases import Release
 from domain.seen import Readiness
+from domain.share import PoolMade, PoolTerms, Share
 from sim.clusters import authority
 from sim.clusters.cluster import Taint
 from sim.faults import Fault, How
@@ -89,6 +90,32 @@ def listen(site: Built) -> None:
 
 async def test_a_running_api_is_ready(api: KubernetesApi, site: Built) -> None:
     assert await api.ready(node(site))
+
+
+async def test_a_cluster_is_told_of_its_pool(
+    api: KubernetesApi, site: Built, vault: MemoryVault
+) -> None:
+    share = Share.of(site.uid, PoolTerms())
+    vault.secrets[share.identity.secret] = b"a key"
+    made = PoolMade(wanted=share.pool, cluster="an-fsid", mons=("10.0.0.1:6789", "10.0.0.2:6789"))
+    for _ in range(2):
+        await api.supply(Supply(node=node(site, "cp-1"), made=made, identity=share.identity))
+    paths = {
+        "config": "/api/v1/namespaces/ceph-csi/configmaps/ceph-csi-config",
+        "secret": "/api/v1/namespaces/ceph-csi/secrets/csi-rbd-secret",
+        "class": "/apis/storage.k8s.io/v1/storageclasses/ceph-rbd",
+    }
+    async with site.caller() as http:
+        kept = {name: (await http.get(path)).json() for name, path in paths.items()}
+    [cluster] = json.loads(kept["config"]["data"]["config.json"])
+    assert cluster == {"clusterID": "an-fsid", "monitors": list(made.mons)}
+    assert kept["class"]["parameters"]["pool"] == share.pool.name
+    assert kept["class"]["parameters"]["clusterID"] == "an-fsid"
+    secret = kept["secret"]
+    said = secret.get("stringData") or {
+        name: base64.b64decode(value).decode() for name, value in secret["data"].items()
+    }
+    assert said == {"userID": share.identity.user, "userKey": "a key"}
 
 
 async def test_an_api_that_refuses_connections_is_not_ready(

@@ -4,11 +4,11 @@ import pytest
 
 from domain.errors import Invalid
 from domain.operation import Ask, Kind
-from domain.wishes import APPROVE_EACH, FORCE, WISHES, refuse_wishes
+from domain.wishes import APPROVE_EACH, DATA, FORCE, STORAGE, WISHES, refuse_wishes
 
 
 def test_every_wish_says_who_heeds_it() -> None:
-    assert WISHES.keys() == {FORCE, APPROVE_EACH}
+    assert WISHES.keys() == {FORCE, APPROVE_EACH, STORAGE, DATA}
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -16,6 +16,8 @@ def test_who_cannot_heed_a_wish_refuses_it(kind: Kind) -> None:
     for name, ask in (
         (FORCE, Ask(method="any", force=True)),
         (APPROVE_EACH, Ask(method="any", approve_each="pool")),
+        (STORAGE, Ask(method="any", storage=True)),
+        (DATA, Ask(method="any", data="keep")),
     ):
         if kind in WISHES[name]:
             refuse_wishes(kind, ask)

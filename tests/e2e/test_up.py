@@ -7,6 +7,7 @@ import socket
 import sys
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from tests.e2e.site import Place
@@ -31,6 +32,13 @@ async def switched_off(place: Place, node: str) -> None:
                 reply.raise_for_status()
     finally:
         await caller.http.aclose()
+
+
+def held(place: Place) -> dict[str, list[str]]:
+    """What we have made in the simulated Ceph."""
+    url = place.env["WINDLASS_MAAS__URL"].replace("/MAAS/", "/site/invariants")
+    found: dict[str, list[str]] = httpx2.get(url, trust_env=False).json()["ceph"]
+    return found
 
 
 @pytest.mark.timeout(150)
@@ -88,6 +96,16 @@ def test_one_command_brings_up_a_cluster_that_kubectl_can_use(place: Place) -> N
         assert "hello is here already: RUNNING" in again.said
         nodes = place.other(KUBECTL, "get", "nodes")
         assert nodes.stdout.count(" Ready ") == 3, nodes.stderr
+        assert "HEALTH_OK" in place.run("storage", "status").stdout
+        created = place.run("cluster", "create", "blue", "--storage", "--wait")
+        assert created.returncode == 0, created.stderr
+        [pool] = held(place)["pools"]
+        assert held(place)["users"] == [f"client.{pool.removesuffix('-rbd')}-csi"]
+        asked = place.run("cluster", "delete", "blue", "--yes", "--wait")
+        assert f"in the pool {pool}" in asked.stderr
+        deleted = place.run("cluster", "delete", "blue", "--yes", "--delete-data", "blue", "--wait")
+        assert deleted.returncode == 0, deleted.stderr
+        assert held(place) == {"pools": [], "users": [], "switches": []}
         deleted = place.run("cluster", "delete", "hello", "--yes", "--wait")
         assert deleted.returncode == 0, deleted.stderr
         gone = place.run("cluster", "get", "hello")

@@ -24,6 +24,7 @@ from domain.errors import Failed
 from domain.operation import Ask, OperationId, StepKey, StepState
 from domain.patience import SHORT
 from domain.tracking import Phase as Tracked
+from domain.wishes import DELETE
 from sim.world import MemoryWorld
 from store import schema
 from store.engine import Database
@@ -54,6 +55,17 @@ async def created(place: Yard, control_planes: int = 1) -> None:
 async def created_and_deleted(place: Yard) -> None:
     await place.create()
     await place.delete()
+
+
+async def with_storage(place: Yard) -> None:
+    await place.carry_out(await place.ask(storage=True))
+    await place.delete(data=DELETE)
+
+
+async def storage_refused(place: Yard) -> None:
+    sour = "storage.ensure_identity"
+    place.trouble.fail = lambda key: Failed("recorded") if key.verb == sour else None
+    await place.carry_out(await place.ask(storage=True))
 
 
 async def cancelled(place: Yard) -> None:
@@ -312,6 +324,8 @@ STORIES: dict[str, tuple[Story, MemoryWorld]] = {
     "created-with-three-control-planes": (partial(created, control_planes=3), MemoryWorld.of(12)),
     "created-after-a-sour-machine": (created, MemoryWorld.of(12, sour=1)),
     "deleted": (created_and_deleted, MemoryWorld.of(12)),
+    "with-storage": (with_storage, MemoryWorld.of(12)),
+    "storage-refused": (storage_refused, MemoryWorld.of(12)),
     "cancelled": (cancelled, MemoryWorld.of(12)),
     "taken-over-by-a-delete": (taken_over, MemoryWorld.of(12)),
     "degraded": (short_of_a_worker, MemoryWorld.of(12)),

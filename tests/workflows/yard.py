@@ -24,6 +24,7 @@ from activities.machines import Machines
 from activities.progress import Progress
 from activities.quarantine import Quarantine
 from activities.steering import Steering
+from activities.storage import Storage
 from activities.sweeping import Sweeping
 from activities.tending import Tending
 from activities.tracking import Tracking
@@ -38,7 +39,14 @@ from domain.quarantine import FailedMachine
 from domain.quarantine import Terms as QuarantineTerms
 from domain.releases import CATALOGUE as RELEASES
 from domain.repairs import Prudence
-from sim.memory import MemoryApi, MemoryEndpoints, MemoryMachines, MemoryNodes
+from domain.share import PoolTerms
+from sim.memory import (
+    MemoryApi,
+    MemoryEndpoints,
+    MemoryMachines,
+    MemoryNodes,
+    MemoryStorage,
+)
 from sim.world import MemoryWorld
 from store import quarantine, tracking
 from store import steering as steers
@@ -82,6 +90,7 @@ class Trouble(Interceptor):
     fail: Callable[[StepKey], DomainError | None] = lambda _: None
     repeat: bool = False
     at: int | None = None
+    when: Callable[[StepKey], bool] = lambda _: False
     then: Hook | None = None
     fired: int = 0
 
@@ -104,7 +113,8 @@ class _Troubled(ActivityInboundInterceptor):
             answer = await self.next.execute_activity(input)
         if not key.undo:
             trouble.seen.append(str(key))
-            if trouble.at == len(trouble.seen) - 1 and trouble.then is not None:
+            meant = trouble.at == len(trouble.seen) - 1 or trouble.when(key)
+            if meant and trouble.then is not None:
                 trouble.fired += 1
                 await trouble.then()
         if error := trouble.fail(key):
@@ -141,23 +151,28 @@ class Yard:
         return await self.operations.get(operation.id)
 
     async def ask(
-        self, control_planes: int = 1, workers: int = 1, *, version: str = ""
+        self,
+        control_planes: int = 1,
+        workers: int = 1,
+        *,
+        version: str = "",
+        storage: bool = False,
     ) -> Operation:
         order = ClusterOrder(
             name="blue",
             control_plane=PoolOrder(name="control-plane", count=control_planes),
             pools=(PoolOrder(name="w", count=workers),),
         )
-        building = Building(domain="yard.test")
-        release = RELEASES.choose(version)
-        return await self.clusters.request_create(order, release, building, Ask(method="create"))
+        building = Building(domain="yard.test", pools=PoolTerms())
+        release, ask = RELEASES.choose(version), Ask(method="create", storage=storage)
+        return await self.clusters.request_create(order, release, building, ask)
 
-    async def ask_delete(self) -> Deleted:
-        return await self.clusters.request_delete("blue", Ask(method="delete"))
+    async def ask_delete(self, *, data: str = "") -> Deleted:
+        return await self.clusters.request_delete("blue", Ask(method="delete", data=data))
 
-    async def delete(self) -> Operation:
+    async def delete(self, *, data: str = "") -> Operation:
         """Ask for the delete of `blue` and carry it out."""
-        deleted = await self.ask_delete()
+        deleted = await self.ask_delete(data=data)
         await self.carry_out(deleted.operation)
         return await self.operations.get(deleted.operation.id)
 
@@ -306,6 +321,7 @@ async def yard(
         Endpoints(MemoryEndpoints(world)),
         Kubeadm(MemoryNodes(world)),
         Kubernetes(MemoryApi(world)),
+        Storage(MemoryStorage(world)),
         Watching(
             watches,
             MemoryApi(world),

@@ -14,6 +14,7 @@ from sim.ceph import PATH, USER, SimulatedCeph, SimulatedCluster
 from sim.faults import Faults
 from sim.ledger import Ledger
 from sim.pace import WallClock
+from tests.vaults import MemoryVault
 
 NOWHERE = "http://127.0.0.1:1"
 """Where nothing listens."""
@@ -43,6 +44,7 @@ class Manager:
         clock = WallClock()
         self.cluster = SimulatedCluster(Ledger(), self.faults, now=clock.now())
         self.ceph = SimulatedCeph(self.cluster, self.faults, clock, password=self.password)
+        self.vault = MemoryVault()
         self.url = ""
 
     @asynccontextmanager
@@ -64,7 +66,7 @@ class Manager:
     async def storage(self, *urls: str, timeout_seconds: float = 10) -> AsyncIterator[CephStorage]:
         """A client of it, which tries these URLs first."""
         session = self.session(*urls, timeout_seconds=timeout_seconds)
-        storage = CephStorage(session, RestIdentities(session))
+        storage = CephStorage(session, RestIdentities(session), self.vault)
         try:
             yield storage
         finally:

@@ -3,16 +3,16 @@ from collections.abc import AsyncIterator
 import pytest
 
 from clients.ceph import CephStorage
-from domain.errors import AlreadyExists, Conflict, NotFound, Unavailable
+from domain.errors import AlreadyExists, NotFound, Unavailable
+from domain.share import PoolTerms, Share
 from domain.storage import Light
-from domain.storage_ports import Identity, PoolWanted
 from sim.ceph import health
 from sim.faults import Fault, How
 from tests.clients.ceph.manager import Manager
 from tests.domain.ceph import recorded
 
-WANTED = PoolWanted(name="wl-1f6f6f2c-rbd", owner="1f6f6f2c", most_bytes=1 << 30)
-IDENTITY = Identity(entity="client.wl-1f6f6f2c-csi", pool=WANTED.name)
+SHARE = Share.of("1f6f6f2c-9d5e-4a7b", PoolTerms(most_bytes=1 << 30))
+WANTED, IDENTITY = SHARE.pool, SHARE.identity
 ALWAYS = 1000
 
 
@@ -103,8 +103,8 @@ async def test_a_pool_is_made_once(storage: CephStorage, manager: Manager) -> No
     made = await storage.ensure_pool(WANTED)
     assert await storage.ensure_pool(WANTED) == made
     pool = manager.cluster.state.pools[WANTED.name]
-    assert (pool.id, pool.most_bytes) == (made.number, 1 << 30)
-    assert pool.applications == ["rbd", "windlass.1f6f6f2c"]
+    assert (pool.groups, pool.size, pool.most_bytes) == (32, 3, 1 << 30)
+    assert pool.applications == ["rbd", "windlass.1f6f6f2c-9d5e-4a7b"]
     assert made.cluster == manager.cluster.state.fsid
     assert len(made.mons) == 3
     manager.faults.add(Fault(where="ceph PUT pool/*", how=How.HALF))
@@ -119,8 +119,7 @@ async def test_what_is_somebody_elses_is_left_alone(storage: CephStorage, manage
     manager.cluster.create(WANTED.name, applications=["rbd", "windlass.other"])
     with pytest.raises(AlreadyExists, match="somebody else's"):
         await storage.ensure_pool(WANTED)
-    with pytest.raises(Conflict, match="somebody else's"):
-        await storage.delete_pool(WANTED)
+    await storage.delete_pool(WANTED)
     assert WANTED.name in manager.cluster.state.pools
     assert not manager.cluster.ours()["switches"]
 
@@ -156,10 +155,13 @@ async def test_a_deletion_that_met_another_is_tried_again(
 
 
 async def test_an_identity_keeps_its_key(storage: CephStorage, manager: Manager) -> None:
-    key = await storage.ensure_identity(IDENTITY)
+    await storage.ensure_identity(IDENTITY)
+    key = manager.vault.secrets[IDENTITY.secret]
+    assert key.decode() == manager.cluster.state.keys[IDENTITY.entity]
     assert manager.cluster.state.users[IDENTITY.entity] == IDENTITY.caps
     manager.cluster.state.users[IDENTITY.entity] = {"mon": "allow *"}
-    assert await storage.ensure_identity(IDENTITY) == key
+    await storage.ensure_identity(IDENTITY)
+    assert manager.vault.secrets[IDENTITY.secret] == key
     assert manager.cluster.state.users[IDENTITY.entity] == IDENTITY.caps
     await storage.revoke_identity(IDENTITY)
     await storage.revoke_identity(IDENTITY)
