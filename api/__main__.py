@@ -117,7 +117,7 @@ class Api:
         self._sweep = Sweep(self._operations, self._launch, meters, window=window, forget=forget)
         controllers, lease = Controllers(self._database), settings.edge.controller_lease
         self._presence = Presence(controllers, lease, self.admit, self._lapsed)
-        self._notifying = edge.Notifying(self._database, self._presence)
+        self._notifying = edge.Notifying(self._database, self._presence, self._launch.nudge_soon)
         meters.add(self._notifying.measured)
         self.scheduling = kudo.Scheduling(
             self._database, self._launch, NodeAgents(), self.admit, _scheduling(settings)

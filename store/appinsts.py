@@ -175,6 +175,14 @@ class AppInsts(Store):
         return None if row is None else standing(row)
 
     @reading
+    async def several(
+        self, session: AsyncSession, keys: Sequence[str]
+    ) -> Sequence[AppInstStanding]:
+        """Those that there are of some."""
+        rows = await session.scalars(select(AppInstRow).where(AppInstRow.key.in_(keys)))
+        return [standing(row) for row in rows]
+
+    @reading
     async def page(
         self, session: AsyncSession, after: str, most: int, cloudlet: str = ""
     ) -> Sequence[AppInstStanding]:

@@ -108,6 +108,14 @@ class ClusterInsts(Store):
         return None if row is None else standing(row)
 
     @reading
+    async def several(
+        self, session: AsyncSession, keys: Sequence[str]
+    ) -> Sequence[ClusterInstStanding]:
+        """Those that there are of some."""
+        rows = await session.scalars(select(ClusterInstRow).where(ClusterInstRow.key.in_(keys)))
+        return [standing(row) for row in rows]
+
+    @reading
     async def page(
         self, session: AsyncSession, after: str, most: int, cloudlet: str = ""
     ) -> Sequence[ClusterInstStanding]:

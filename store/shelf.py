@@ -95,6 +95,11 @@ class Shelf(Store):
         await remove(session, noun, key)
         answers.remember(session, ask)
 
+    @transaction
+    async def drop(self, session: AsyncSession, noun: Noun, key: str) -> None:
+        """Take a record away that no rule is about. There being none is success."""
+        await remove(session, noun, key)
+
     @reading
     async def get(self, session: AsyncSession, noun: Noun, key: str) -> bytes | None:
         value: bytes | None = await session.scalar(_one(RecordRow.value, noun, key))

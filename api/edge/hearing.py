@@ -3,7 +3,7 @@ are."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from google.protobuf.message import DecodeError, Message
@@ -12,11 +12,15 @@ from api.edge import keys, notices
 from api.edge.descriptions import Descriptions
 from api.edge.metrics import Measured
 from api.edge.nodes import Attached
+from api.edge.reports import Reports
 from api.edge.streams import Stream, Streams
+from api.edge.telling import Telling
 from domain.errors import DomainError, Invalid
+from domain.operation import OperationId
 from domain.record import Noun
-from protos.gen.edge.app_inst_pb2 import AppInstMetrics
+from protos.gen.edge.app_inst_pb2 import AppInstInfo, AppInstMetrics
 from protos.gen.edge.cloudlet_pb2 import CloudletInfo, CloudletMetrics
+from protos.gen.edge.clusterinst_pb2 import ClusterInstInfo
 from protos.gen.edge.metric_pb2 import Metric
 from protos.gen.edge.node_pb2 import Node
 from protos.gen.edge.notice_pb2 import DELETE, Notice
@@ -30,19 +34,33 @@ log = structlog.get_logger()
 Take = Callable[[Stream, Any, bool], Awaitable[None]]
 
 
+class Keeping(NamedTuple):
+    """Where what is said goes."""
+
+    described: Descriptions
+    reports: Reports
+    attached: Attached
+    measured: Measured
+    nudge: Callable[[OperationId], None]
+    """Tells the workflow that waits for what was said."""
+
+
 class Hearing:
-    def __init__(
-        self, described: Descriptions, streams: Streams, attached: Attached, measured: Measured
-    ) -> None:
-        self._described = described
+    def __init__(self, streams: Streams, telling: Telling, keeping: Keeping) -> None:
         self._streams = streams
-        self._attached = attached
-        self._measured = measured
+        self._telling = telling
+        self._described = keeping.described
+        self._reports = keeping.reports
+        self._attached = keeping.attached
+        self._measured = keeping.measured
+        self._nudge = keeping.nudge
         self._leaving: set[asyncio.Task[None]] = set()
         self._takes: dict[str, tuple[Any, Take]] = {
             notices.name(message): (message, take)
             for message, take in (
                 (CloudletInfo, self._cloudlet),
+                (ClusterInstInfo, self._clusterinst),
+                (AppInstInfo, self._appinst),
                 (Node, self._node),
                 (Metric, self._metric),
                 (AppInstMetrics, self._placeholder),
@@ -103,12 +121,27 @@ class Hearing:
         stream.spoken_for.add(key)
         await self._described.put(stream.number, info, lambda: self._streams.speaks(stream, key))
         if self._streams.speaks(stream, key) and self._streams.tell(stream, key):
-            await self._all_of(stream, key)
+            await self._telling.introduce(stream, key)
 
-    async def _all_of(self, stream: Stream, cloudlet: str) -> None:
-        """Tell of everything on a cloudlet."""
-        if stream.filtered and Noun.CLOUDLET in stream.wants:
-            stream.outbox.mark(Noun.CLOUDLET, cloudlet)
+    async def _clusterinst(self, stream: Stream, info: ClusterInstInfo, gone: bool) -> None:
+        cloudlet = keys.written(info.key.cloudlet_key)
+        await self._instance(stream, info, gone, Noun.CLUSTER_INST, cloudlet)
+
+    async def _appinst(self, stream: Stream, info: AppInstInfo, gone: bool) -> None:
+        cloudlet = keys.written(info.key.cluster_inst_key.cloudlet_key)
+        await self._instance(stream, info, gone, Noun.APP_INST, cloudlet)
+
+    async def _instance(
+        self, stream: Stream, info: Any, gone: bool, noun: Noun, cloudlet: str
+    ) -> None:
+        """What is said of an instance, unless another stream speaks for its cloudlet."""
+        if not self._streams.speaks(stream, cloudlet):
+            log.info("an older stream is not listened to", cloudlet=cloudlet, stream=stream.number)
+            return
+        info.notify_id = stream.number
+        operation = await self._reports.take(noun, info, gone=gone)
+        if operation is not None:
+            self._nudge(operation)
 
     async def _put_offline(self, stream: Stream, cloudlet: str) -> None:
         """Try until it is done: nobody else will say so."""

@@ -13,13 +13,16 @@ from google.protobuf.message import Message
 from api.edge import keys
 from domain.record import Noun
 from protos.gen.edge import (
+    app_inst_pb2,
     app_pb2,
     cloudlet_pb2,
     cluster_pb2,
+    clusterinst_pb2,
     flavor_pb2,
     metric_pb2,
     node_pb2,
 )
+from protos.gen.edge.common_pb2 import DELETE_REQUESTED, DELETING
 from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, UPDATE, VERSION, Notice
 
 PROTOCOL = 1
@@ -29,16 +32,28 @@ TOLD: dict[Noun, type[Message]] = {
     Noun.FLAVOR: flavor_pb2.Flavor,
     Noun.CLOUDLET: cloudlet_pb2.Cloudlet,
     Noun.CLUSTER: cluster_pb2.Cluster,
+    Noun.CLUSTER_INST: clusterinst_pb2.ClusterInst,
     Noun.APP: app_pb2.App,
+    Noun.APP_INST: app_inst_pb2.AppInst,
 }
 """The records we tell of, each after what it needs."""
 
-HEARD: tuple[type[Message], ...] = (*(cloudlet_pb2.CloudletInfo, metric_pb2.Metric, node_pb2.Node),)
+HEARD: tuple[type[Message], ...] = (
+    *(cloudlet_pb2.CloudletInfo, app_inst_pb2.AppInstInfo, clusterinst_pb2.ClusterInstInfo),
+    *(metric_pb2.Metric, node_pb2.Node),
+)
 """What we want to hear."""
+
+INSTANCES = (Noun.CLUSTER_INST, Noun.APP_INST)
+"""What runs on cloudlets."""
 
 _PREFIX = "type.googleapis.com/"
 
-_PLACES: dict[Noun, tuple[str, ...]] = {Noun.CLOUDLET: ()}
+_PLACES: dict[Noun, tuple[str, ...]] = {
+    Noun.CLOUDLET: (),
+    Noun.CLUSTER_INST: ("cloudlet_key",),
+    Noun.APP_INST: ("cluster_inst_key", "cloudlet_key"),
+}
 """Where in a key its cloudlet stands. Whoever asked for its own cloudlets alone is told of none of
 these before it has said which they are."""
 
@@ -62,9 +77,18 @@ def everything_told() -> Notice:
 
 
 def present(noun: Noun, value: bytes) -> Notice:
-    """What a record is, as the bytes it is kept as."""
+    """What a record is, as the bytes of its message."""
     packed = Packed(type_url=_PREFIX + name(TOLD[noun]), value=value)
     return Notice(action=UPDATE, any=packed)
+
+
+def asked_again(noun: Noun, value: bytes) -> bytes:
+    """What is said of an instance to whoever may have been started anew: it does nothing upon
+    DELETING, so it is asked to delete."""
+    message: Any = TOLD[noun].FromString(value)
+    if noun in INSTANCES and message.state == DELETING:
+        message.state = DELETE_REQUESTED
+    return bytes(message.SerializeToString())
 
 
 def gone(noun: Noun, key: str) -> Notice:
@@ -93,6 +117,11 @@ def cloudlet(noun: Noun, key: str) -> str:
     for part in _PLACES[noun]:
         inner = inner[part]
     return keys.put(inner)
+
+
+def app(key: str) -> str:
+    """The key of the app that an instance is of."""
+    return keys.put(json.loads(key)["app_key"])
 
 
 def kind(notice: Notice) -> str:

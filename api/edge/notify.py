@@ -5,31 +5,20 @@ it wants, then that this was all, then what changes, in the order in which it wa
 says is taken in as it comes (`api/edge/hearing.py`)."""
 
 import asyncio
-from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
-from typing import TypeAlias
+from collections.abc import AsyncIterator
 
 import structlog
 
 from api.asking import Context
 from api.edge import notices
 from api.edge.hearing import Hearing
-from api.edge.outbox import Batch
 from api.edge.presence import Presence
 from api.edge.streams import Stream, Streams
+from api.edge.telling import Telling
 from domain.errors import DomainError
-from domain.record import Noun
 from domain.refusal import Refusal
 from protos.gen.edge.notice_pb2 import VERSION, Notice
 from protos.gen.edge.notice_pb2_grpc import NotifyApiServicer
-from store.gather import Gather
-from store.shelf import Shelf
-
-PAGE = 100
-MOST_KEYS = 500
-"""That one question to the database may name."""
-
-Question: TypeAlias = tuple[Noun, Sequence[str]]
 
 log = structlog.get_logger()
 
@@ -48,13 +37,12 @@ age of a connection. The library ignores names that it does not know."""
 
 class NotifyApi(NotifyApiServicer):
     def __init__(
-        self, shelf: Shelf, streams: Streams, hearing: Hearing, presence: Presence
+        self, streams: Streams, telling: Telling, hearing: Hearing, presence: Presence
     ) -> None:
-        self._shelf = shelf
         self._streams = streams
+        self._telling = telling
         self._hearing = hearing
         self._presence = presence
-        self._looked_up: Gather[Question, dict[str, bytes]] = Gather(self._look_up)
 
     async def StreamNotice(
         self, request_iterator: AsyncIterator[Notice], context: Context
@@ -69,11 +57,11 @@ class NotifyApi(NotifyApiServicer):
             listening = asyncio.create_task(self._listen(stream, request_iterator))
             try:
                 for noun in stream.at_once:
-                    async for notice in self._all(noun):
+                    async for notice in self._telling.all(noun):
                         yield notice
                 yield notices.everything_told()
                 while (batch := await stream.outbox.next()) is not None:
-                    for notice in await self._put(stream, batch):
+                    for notice in await self._telling.batch(stream, batch):
                         yield notice
             finally:
                 listening.cancel()
@@ -92,35 +80,3 @@ class NotifyApi(NotifyApiServicer):
             log.exception("a stream cannot be read")
         finally:
             stream.outbox.end(error)
-
-    async def _all(self, noun: Noun) -> AsyncIterator[Notice]:
-        after = ""
-        while page := await self._shelf.page(noun, after, PAGE):
-            for kept in page:
-                yield notices.present(noun, kept.value)
-            after = page[-1].key
-
-    async def _look_up(self, questions: Sequence[Question]) -> list[dict[str, bytes]]:
-        """What streams ask for at the same time, which is often the same."""
-        wanted: dict[Noun, dict[str, None]] = defaultdict(dict)
-        for noun, keys in questions:
-            wanted[noun].update(dict.fromkeys(keys))
-        found: dict[Noun, dict[str, bytes]] = defaultdict(dict)
-        for noun, each in wanted.items():
-            keys = list(each)
-            for begin in range(0, len(keys), MOST_KEYS):
-                some = keys[begin : begin + MOST_KEYS]
-                found[noun] |= await self._shelf.several(noun, some)
-        return [found[noun] for noun, _ in questions]
-
-    async def _put(self, stream: Stream, batch: Batch) -> list[Notice]:
-        """A batch as notices: of every record what it is now."""
-        if batch.noun is None:
-            return [notices.once(message) for message in batch.messages]
-        noun = batch.noun
-        values = await self._looked_up.ask((noun, tuple(batch.keys)))
-        return [_told(noun, key, values.get(key)) for key in batch.keys]
-
-
-def _told(noun: Noun, key: str, value: bytes | None) -> Notice:
-    return notices.gone(noun, key) if value is None else notices.present(noun, value)

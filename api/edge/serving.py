@@ -1,5 +1,6 @@
 """The services of the edge contract, put together."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -15,17 +16,21 @@ from api.edge.descriptions import Descriptions
 from api.edge.developers import DeveloperApi
 from api.edge.drafting import Drafting
 from api.edge.flavors import FlavorApi
-from api.edge.hearing import Hearing
+from api.edge.hearing import Hearing, Keeping
 from api.edge.metrics import AppInstMetricsApi, CloudletMetricsApi, Measured
 from api.edge.nodes import Attached, NodeApi
 from api.edge.notify import NotifyApi
 from api.edge.operators import OperatorApi
 from api.edge.presence import Presence
+from api.edge.present import Present
 from api.edge.progress import Progress
 from api.edge.records import Records
 from api.edge.refs import CloudletRefsApi, ClusterRefsApi
+from api.edge.reports import Reports
 from api.edge.streams import Streams
+from api.edge.telling import Telling
 from api.edge.templates import ClusterApi
+from domain.operation import OperationId
 from domain.patience import Patience
 from domain.ports import Documents
 from domain.record import Noun
@@ -72,12 +77,19 @@ class Terms(NamedTuple):
 class Notifying:
     """What resource managers are connected to."""
 
-    def __init__(self, database: Database, presence: Presence) -> None:
+    def __init__(
+        self, database: Database, presence: Presence, nudge: Callable[[OperationId], None]
+    ) -> None:
+        """`nudge` tells the workflow that waits for what a resource manager said."""
         shelf, self.attached, self.measured = Shelf(database), Attached(), Measured()
+        clusters, apps = ClusterInsts(database, Instances()), AppInsts(database, Instances())
         described = Descriptions(shelf, presence)
         self.streams = Streams(Lookout(database), described.stream)
-        self._hearing = Hearing(described, self.streams, self.attached, self.measured)
-        self._api = NotifyApi(shelf, self.streams, self._hearing, presence)
+        telling = Telling(Present(shelf, clusters, apps))
+        reports = Reports(shelf, clusters, apps)
+        keeping = Keeping(described, reports, self.attached, self.measured, nudge)
+        self._hearing = Hearing(self.streams, telling, keeping)
+        self._api = NotifyApi(self.streams, telling, self._hearing, presence)
 
     @property
     def service(self) -> Service:

@@ -43,6 +43,8 @@ class Stream:
         self.outbox = Outbox(wants)
         self.cloudlets: set[str] = set()
         """The keys of those it is told of."""
+        self.strange: set[tuple[Noun, str]] = set()
+        """What it has not been told of yet, of what was there when it came."""
         self.spoken_for: set[str] = set()
         """Those it has described."""
 
@@ -62,6 +64,7 @@ class Streams:
         self._at: dict[str, set[Stream]] = defaultdict(set)
         self._starting = asyncio.Lock()
         self._following: asyncio.Task[None] | None = None
+        self._ending: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def opened(self, wants: Sequence[Noun], *, filtered: bool) -> AsyncIterator[Stream]:
@@ -78,7 +81,7 @@ class Streams:
             for cloudlet in [key for key, owner in self._owners.items() if owner is stream]:
                 del self._owners[cloudlet]
             if not self._open and self._following:
-                self._following.cancel()
+                self._leave_off(self._following)
 
     def claim(self, stream: Stream, cloudlet: str) -> bool:
         """Speak for a cloudlet from here on, if no newer stream does."""
@@ -122,6 +125,13 @@ class Streams:
             if self._following is None or self._following.done():
                 place = await self._lookout.place()
                 self._following = asyncio.create_task(self._watch(place))
+
+    def _leave_off(self, following: asyncio.Task[None]) -> None:
+        """Nobody is to be told: whoever comes next has another begin to follow, at once."""
+        self._following = None
+        self._ending.add(following)
+        following.add_done_callback(self._ending.discard)
+        following.cancel()
 
     async def _watch(self, place: Place) -> None:
         try:

@@ -10,13 +10,21 @@ import grpc.aio
 from google.protobuf.any_pb2 import Any as Packed
 from google.protobuf.message import Message
 
-from protos.gen.edge import app_pb2, cloudlet_pb2, cluster_pb2, flavor_pb2
+from protos.gen.edge import (
+    app_inst_pb2,
+    app_pb2,
+    cloudlet_pb2,
+    cluster_pb2,
+    clusterinst_pb2,
+    flavor_pb2,
+)
 from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, UPDATE, VERSION, Notice
 from protos.gen.edge.notice_pb2_grpc import NotifyApiStub
 
 SECONDS = 20
 KINDS: tuple[Any, ...] = (
     *(flavor_pb2.Flavor, cloudlet_pb2.Cloudlet, cluster_pb2.Cluster, app_pb2.App),
+    *(clusterinst_pb2.ClusterInst, app_inst_pb2.AppInst),
 )
 
 
@@ -89,8 +97,18 @@ class Peer:
             return
         [message] = [each for each in KINDS if each.DESCRIPTOR.name == kind]
         said = message.FromString(notice.any.value)
-        name = said.key.name
+        name = _named(said.key)
         if notice.action == DELETE:
             self.there[kind].pop(name, None)
         else:
             self.there[kind][name] = said
+
+
+def _named(key: Any) -> str:
+    """What something is called in a test."""
+    match key:
+        case app_inst_pb2.AppInstKey():
+            return f"{key.app_key.name}@{key.cluster_inst_key.cluster_key.name}"
+        case clusterinst_pb2.ClusterInstKey():
+            return str(key.cluster_key.name)
+    return str(key.name)
