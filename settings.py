@@ -171,6 +171,9 @@ class Edge(Part):
     node_patience: timedelta = Field(
         timedelta(seconds=3), description="what each API process gets to tell its nodes"
     )
+    exec_patience: timedelta = Field(
+        timedelta(seconds=6), description="what a resource manager gets to answer a command"
+    )
 
 
 class Pods(Part):

@@ -288,6 +288,7 @@ class Api:
             enforce_resources=said.enforce_resources,
             patience=chosen(**said.timeouts.model_dump()),
             node_patience=said.node_patience,
+            exec_patience=said.exec_patience,
         )
         documents = Documents(said.fetch_allow)
         progress = Progress(Journal(self._database, self._tail), self._launch)

@@ -134,7 +134,7 @@ EDGE = {
     "edgeproto.AppInstInfoApi/ShowAppInstInfo": shown(APP_INST[0]),
     "edgeproto.AppInstMetricsApi/ShowAppInstMetrics": READ,
     "edgeproto.ExecApi/RunCommand": mine(*EXEC),
-    "edgeproto.ExecApi/SendLocalRequest": REPORT,
+    "edgeproto.ExecApi/SendLocalRequest": mine(*EXEC),  # made for who asked another process
     "edgeproto.ControllerApi/ShowController": READ,
     "edgeproto.NodeApi/ShowNodeLocal": READ,
     "edgeproto.NodeApi/ShowNode": READ,

@@ -23,7 +23,7 @@ SECONDS = 3.0
 
 EDGE_BESIDE = (
     *("CloudletInfo", "CloudletRefs", "ClusterRefs", "Controller", "Node", "Notify"),
-    *("AppInstMetrics", "CloudletMetrics"),
+    *("AppInstMetrics", "CloudletMetrics", "Exec"),
 )
 """What is served of the edge beside the records that people describe."""
 

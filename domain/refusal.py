@@ -238,6 +238,12 @@ class Refusal(Enum):
     )
     APPINST_BUSY = Conflict, "AppInst busy, cannot delete", "wait until it is not"
 
+    EXEC_NOBODY = (
+        *(Unavailable, "no one answered the offer"),
+        "look whether the cloudlet's resource manager is connected",
+    )
+    EXEC_TIMEOUT = Overdue, "exec request timed out", "ask for something that is done sooner"
+    EXEC_FAILED = Failed, "{text}", ""
     NOTIFY_VERSION = (
         *(Invalid, "Notify server expected action version"),
         "begin with a notice whose action is VERSION",

@@ -12,6 +12,7 @@ from api.edge import keys, notices
 from api.edge.descriptions import Descriptions
 from api.edge.metrics import Measured
 from api.edge.nodes import Attached
+from api.edge.relay import Relay
 from api.edge.reports import Reports
 from api.edge.streams import Stream, Streams
 from api.edge.telling import Telling
@@ -21,6 +22,7 @@ from domain.record import Noun
 from protos.gen.edge.app_inst_pb2 import AppInstInfo, AppInstMetrics
 from protos.gen.edge.cloudlet_pb2 import CloudletInfo, CloudletMetrics
 from protos.gen.edge.clusterinst_pb2 import ClusterInstInfo
+from protos.gen.edge.exec_pb2 import ExecRequest
 from protos.gen.edge.metric_pb2 import Metric
 from protos.gen.edge.node_pb2 import Node
 from protos.gen.edge.notice_pb2 import DELETE, Notice
@@ -41,6 +43,7 @@ class Keeping(NamedTuple):
     reports: Reports
     attached: Attached
     measured: Measured
+    relay: Relay
     nudge: Callable[[OperationId], None]
     """Tells the workflow that waits for what was said."""
 
@@ -53,6 +56,7 @@ class Hearing:
         self._reports = keeping.reports
         self._attached = keeping.attached
         self._measured = keeping.measured
+        self._relay = keeping.relay
         self._nudge = keeping.nudge
         self._leaving: set[asyncio.Task[None]] = set()
         self._takes: dict[str, tuple[Any, Take]] = {
@@ -63,6 +67,7 @@ class Hearing:
                 (AppInstInfo, self._appinst),
                 (Node, self._node),
                 (Metric, self._metric),
+                (ExecRequest, self._answer),
                 (AppInstMetrics, self._placeholder),
                 (CloudletMetrics, self._placeholder),
             )
@@ -84,6 +89,7 @@ class Hearing:
         """A stream has ended: its nodes are gone, its cloudlets offline."""
         self._attached.drop(stream.number)
         self._measured.drop(stream.number)
+        self._relay.over(stream)
         for cloudlet in stream.spoken_for:
             task = asyncio.create_task(self._put_offline(stream, cloudlet))
             self._leaving.add(task)
@@ -105,6 +111,9 @@ class Hearing:
 
     async def _metric(self, stream: Stream, metric: Metric, _gone: bool) -> None:
         self._measured.put(stream.number, metric)
+
+    async def _answer(self, stream: Stream, reply: ExecRequest, _gone: bool) -> None:
+        self._relay.answered(stream, reply)
 
     async def _placeholder(self, stream: Stream, message: Message, _gone: bool) -> None:
         self._measured.show(stream.number, message)

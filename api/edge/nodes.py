@@ -9,6 +9,7 @@ import grpc.aio
 import structlog
 
 from api.asking import Context
+from api.edge.fellows import Metadata, called, on_behalf
 from api.edge.matching import matches
 from protos.gen.edge.node_pb2 import Node
 from protos.gen.edge.node_pb2_grpc import NodeApiServicer, NodeApiStub
@@ -63,28 +64,29 @@ class NodeApi(NodeApiServicer):
 
         async def answered(address: str) -> list[Node]:
             async with turn:
-                return await _asked(address, request, self._seconds)
+                return await self._asked(address, request, on_behalf(context))
 
         alive = await self._controllers.alive()
         for nodes in await asyncio.gather(*map(answered, alive)):
             for node in nodes:
                 yield node
 
+    async def _asked(self, address: str, request: Node, metadata: Metadata) -> list[Node]:
+        """The nodes of one controller, or of them those that came before it broke off."""
+        found: list[Node] = []
+        async with called(address) as channel:
+            asked = NodeApiStub(channel).ShowNodeLocal(
+                request, timeout=self._seconds, metadata=metadata
+            )
+            try:
+                async for node in asked:
+                    found.append(node)
+                    if len(found) == MOST:
+                        break
+            except grpc.aio.AioRpcError as error:
+                log.info("controller does not answer", controller=address, error=error.details())
+        return found
+
 
 def _name(stream: int, node: Node) -> tuple[int, str]:
     return stream, node.key.SerializeToString(deterministic=True).hex()
-
-
-async def _asked(address: str, request: Node, seconds: float) -> list[Node]:
-    """The nodes of one controller, or of them those that came before it broke off."""
-    found: list[Node] = []
-    options = [("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1)]
-    async with grpc.aio.insecure_channel(address, options=options) as channel:
-        try:
-            async for node in NodeApiStub(channel).ShowNodeLocal(request, timeout=seconds):
-                found.append(node)
-                if len(found) == MOST:
-                    break
-        except grpc.aio.AioRpcError as error:
-            log.info("controller does not answer", controller=address, error=error.details())
-    return found

@@ -18,6 +18,7 @@ from protos.gen.edge import (
     cloudlet_pb2,
     cluster_pb2,
     clusterinst_pb2,
+    exec_pb2,
     flavor_pb2,
     metric_pb2,
     node_pb2,
@@ -40,7 +41,7 @@ TOLD: dict[Noun, type[Message]] = {
 
 HEARD: tuple[type[Message], ...] = (
     *(cloudlet_pb2.CloudletInfo, app_inst_pb2.AppInstInfo, clusterinst_pb2.ClusterInstInfo),
-    *(metric_pb2.Metric, node_pb2.Node),
+    *(metric_pb2.Metric, node_pb2.Node, exec_pb2.ExecRequest),
 )
 """What we want to hear."""
 

@@ -15,6 +15,7 @@ from api.edge.controllers import ControllerApi
 from api.edge.descriptions import Descriptions
 from api.edge.developers import DeveloperApi
 from api.edge.drafting import Drafting
+from api.edge.exec import ExecApi
 from api.edge.flavors import FlavorApi
 from api.edge.hearing import Hearing, Keeping
 from api.edge.metrics import AppInstMetricsApi, CloudletMetricsApi, Measured
@@ -26,6 +27,7 @@ from api.edge.present import Present
 from api.edge.progress import Progress
 from api.edge.records import Records
 from api.edge.refs import CloudletRefsApi, ClusterRefsApi
+from api.edge.relay import Relay
 from api.edge.reports import Reports
 from api.edge.streams import Streams
 from api.edge.telling import Telling
@@ -43,6 +45,7 @@ from protos.gen.edge import (
     clusterinst_pb2,
     controller_pb2,
     developer_pb2,
+    exec_pb2,
     flavor_pb2,
     node_pb2,
     notice_pb2,
@@ -72,6 +75,7 @@ class Terms(NamedTuple):
     enforce_resources: bool = False
     patience: Patience = Patience()
     node_patience: timedelta = timedelta(seconds=3)
+    exec_patience: timedelta = timedelta(seconds=6)
 
 
 class Notifying:
@@ -83,11 +87,11 @@ class Notifying:
         """`nudge` tells the workflow that waits for what a resource manager said."""
         shelf, self.attached, self.measured = Shelf(database), Attached(), Measured()
         clusters, apps = ClusterInsts(database, Instances()), AppInsts(database, Instances())
-        described = Descriptions(shelf, presence)
-        self.streams = Streams(Lookout(database), described.stream)
+        self.described, self.relay = Descriptions(shelf, presence), Relay()
+        self.streams = Streams(Lookout(database), self.described.stream)
         telling = Telling(Present(shelf, clusters, apps))
         reports = Reports(shelf, clusters, apps)
-        keeping = Keeping(described, reports, self.attached, self.measured, nudge)
+        keeping = Keeping(self.described, reports, self.attached, self.measured, self.relay, nudge)
         self._hearing = Hearing(self.streams, telling, keeping)
         self._api = NotifyApi(self.streams, telling, self._hearing, presence)
 
@@ -148,6 +152,16 @@ def services(
         (refs_pb2, CloudletRefsApi(CloudletRefs(database))),
         (refs_pb2, ClusterRefsApi(ClusterRefs(database))),
         (controller_pb2, ControllerApi(controllers)),
+        (
+            exec_pb2,
+            ExecApi(
+                running,
+                notifying.described,
+                notifying.streams,
+                notifying.relay,
+                terms.exec_patience,
+            ),
+        ),
         (app_inst_pb2, AppInstMetricsApi(notifying.measured)),
         (cloudlet_pb2, CloudletMetricsApi(notifying.measured)),
         (node_pb2, NodeApi(notifying.attached, controllers, terms.node_patience)),

@@ -31,6 +31,7 @@ EDGE = (
     "Controller",
     "Node",
     "Notify",
+    "Exec",
     "AppInstMetrics",
     "CloudletMetrics",
 )

@@ -32,6 +32,7 @@ from protos.gen.edge.common_pb2 import IP_SUPPORT_DYNAMIC
 from protos.gen.edge.controller_pb2_grpc import ControllerApiStub
 from protos.gen.edge.developer_pb2_grpc import DeveloperApiStub
 from protos.gen.edge.dme.loc_pb2 import Loc
+from protos.gen.edge.exec_pb2_grpc import ExecApiStub
 from protos.gen.edge.flavor_pb2_grpc import FlavorApiStub
 from protos.gen.edge.node_pb2_grpc import NodeApiStub
 from protos.gen.edge.operator_pb2_grpc import OperatorApiStub
@@ -51,6 +52,7 @@ class Edge:
                 *(DeveloperApiStub, OperatorApiStub, FlavorApiStub, ClusterApiStub, AppApiStub),
                 *(CloudletApiStub, CloudletInfoApiStub, CloudletRefsApiStub, ClusterRefsApiStub),
                 *(ControllerApiStub, NodeApiStub, AppInstMetricsApiStub, CloudletMetricsApiStub),
+                *(ExecApiStub,),
                 *(ClusterInstApiStub, ClusterInstInfoApiStub, AppInstApiStub, AppInstInfoApiStub),
             )
         ]

@@ -96,6 +96,8 @@ CALLS: list[tuple[str, dict[str, Any], int]] = [
     ("ClusterInstApi/DeleteClusterInst", CLUSTER, 1),
     ("AppApi/DeleteApp", APP, 1),
     ("ControllerApi/ShowController", {"key": {"addr": "elsewhere:1"}}, 0),
+    ("ExecApi/RunCommand", {"command": "ls"}, -5),
+    ("ExecApi/SendLocalRequest", {"command": "ls"}, -14),
     ("AppInstMetricsApi/ShowAppInstMetrics", {}, 0),
     ("CloudletMetricsApi/ShowCloudletMetrics", {}, 0),
     ("NodeApi/ShowNodeLocal", {}, 0),

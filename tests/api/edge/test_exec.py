@@ -1,0 +1,136 @@
+"""Commands in containers: who is asked, who answers, and who is told why nobody did."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+
+from api import build
+from api.__main__ import Api
+from api.launch import client
+from protos.gen.edge.cloudlet_pb2 import CloudletInfo
+from protos.gen.edge.common_pb2 import IGNORE_CRM
+from protos.gen.edge.exec_pb2 import ExecRequest
+from protos.gen.edge.exec_pb2_grpc import ExecApiStub
+from settings import Edge as Terms
+from settings import Settings
+from sim.crm import practice
+from sim.faults import Faults
+from tests.api.caller import NOBODY, Caller
+from tests.api.edge import stubs
+from tests.api.edge.peer import Peer
+from tests.api.edge.stubs import Edge
+
+SECONDS = 20
+CODE = grpc.StatusCode
+REQUEST = ExecRequest(app_inst_key=stubs.appinst().key, command="ls", offer="o")
+
+
+@pytest.fixture
+def terms() -> Terms:
+    return Terms(exec_patience=timedelta(seconds=SECONDS))
+
+
+@pytest.fixture
+async def placed(edge: Edge) -> None:
+    """An instance that runs."""
+    await edge("CreateFlavor", stubs.flavor())
+    await edge("CreateApp", stubs.app())
+    await edge("CreateCloudlet", stubs.cloudlet())
+    await edge("InjectCloudletInfo", stubs.info())
+    await edge("CreateClusterInst", stubs.clusterinst(crm_override=IGNORE_CRM))
+    await edge("CreateAppInst", stubs.appinst(crm_override=IGNORE_CRM))
+    await edge("EvictCloudletInfo", stubs.info())
+
+
+@pytest.fixture
+async def crm(edge: Edge, caller: Caller, placed: None) -> AsyncIterator[Peer]:
+    peer = Peer(caller.channel, filtered=True)
+    peer.tell(stubs.info())
+    await peer.until(lambda: peer.names("AppInst"))
+    yield peer
+    await peer.lose()
+
+
+def heard(peer: Peer) -> list[ExecRequest]:
+    return [ExecRequest.FromString(packed.value) for packed in peer.messages if packed.value]
+
+
+async def test_who_is_asked_answers(edge: Edge, crm: Peer) -> None:
+    first, second = (asyncio.create_task(edge("RunCommand", REQUEST)) for _ in range(2))
+    await crm.until(lambda: len(heard(crm)) == 2)
+    one, other = heard(crm)
+    assert (one.command, one.offer, one.app_inst_key) == ("ls", "o", REQUEST.app_inst_key)
+    other.answer = "second"  # what a peer does not know it hands back
+    crm.tell(other)
+    plain = ExecRequest(app_inst_key=REQUEST.app_inst_key, offer="o", answer="first")
+    crm.tell(ExecRequest(offer="another's", answer="no"))
+    crm.tell(plain)
+    answers = [(await each)[0] for each in (first, second)]
+    assert sorted(each.answer for each in answers) == ["first", "second"]
+    assert answers[0] == plain
+    crm.tell(plain)  # nobody waits for it any more
+
+
+async def test_what_it_says_of_why_not_is_told(edge: Edge, crm: Peer) -> None:
+    asked = asyncio.create_task(edge.refused("RunCommand", REQUEST))
+    await crm.until(lambda: heard(crm))
+    crm.tell(ExecRequest(app_inst_key=REQUEST.app_inst_key, offer="o", err="no such container"))
+    refusal = await asked
+    assert (refusal.code, refusal.message) == (CODE.ABORTED, "no such container")
+    asked = asyncio.create_task(edge.refused("RunCommand", REQUEST))
+    await crm.until(lambda: len(heard(crm)) == 2)
+    await crm.lose()
+    refusal = await asked
+    assert (refusal.code, refusal.message) == (CODE.UNAVAILABLE, "no one answered the offer")
+
+
+async def test_nobody_is_asked_who_is_not_there(edge: Edge, placed: None) -> None:
+    refusal = await edge.refused("RunCommand", ExecRequest(command="ls"))
+    assert (refusal.code, refusal.message) == (CODE.NOT_FOUND, "Key not found")
+    for method in ("RunCommand", "SendLocalRequest"):
+        refusal = await edge.refused(method, REQUEST)
+        assert (refusal.code, refusal.message) == (CODE.UNAVAILABLE, "no one answered the offer")
+
+
+class TestSoon:
+    @pytest.fixture
+    def terms(self) -> Terms:
+        return Terms(exec_patience=timedelta(seconds=0.2))
+
+    @pytest.mark.usefixtures("crm")
+    async def test_who_does_not_answer_is_not_waited_for(self, edge: Edge) -> None:
+        refusal = await edge.refused("RunCommand", REQUEST)
+        assert (refusal.code, refusal.message) == (CODE.DEADLINE_EXCEEDED, "exec request timed out")
+
+
+async def test_another_process_asks_for_us(
+    edge: Edge, placed: None, settings: Settings, caller: Caller
+) -> None:
+    """The instance runs where a resource manager of ours is connected to the other process."""
+    other = Api(settings, await client(NOBODY, "default"), build.Build())
+    address, _ = await other.start()
+    crm = practice(stubs.cloudlet().key, [address], Faults())
+    managing = asyncio.create_task(crm.run())
+    async with asyncio.timeout(SECONDS):
+        while True:
+            infos = await edge("ShowCloudletInfo", CloudletInfo())
+            if infos and crm.replica.instance(REQUEST.app_inst_key):
+                break
+            await asyncio.sleep(0.02)
+    request: Any = ExecRequest(app_inst_key=REQUEST.app_inst_key, command="echo hello")
+    refusal = await edge.refused("RunCommand", request)
+    assert (refusal.code, refusal.message) == (CODE.ABORTED, "there is no container of this app")
+    crm._platform.apps[REQUEST.app_inst_key.SerializeToString(deterministic=True)] = ("shop-0",)  # type: ignore[attr-defined]
+    [answer] = await edge("RunCommand", request)
+    assert answer.answer == '{"exit_code": 0, "stdout": "hello\\n"}'
+    async with grpc.aio.insecure_channel(address) as channel:
+        direct = await ExecApiStub(channel).SendLocalRequest(request, timeout=SECONDS)
+    assert direct.answer == answer.answer
+    managing.cancel()
+    await asyncio.wait([managing])
+    await other.stop()
