@@ -23,19 +23,18 @@ SECONDS = 3.0
 
 EDGE_BESIDE = (
     *("CloudletInfo", "CloudletRefs", "ClusterRefs", "Controller", "Node", "Notify"),
-    *("AppInstMetrics", "CloudletMetrics", "Exec"),
+    *("ClusterInst", "ClusterInstInfo", "AppInst", "AppInstInfo", "Exec"),
+    *("AppInstMetrics", "CloudletMetrics"),
 )
 """What is served of the edge beside the records that people describe."""
 
 SERVICES = (
     "cnct.kaas.api.Cluster",
     *(f"windlass.v1.{name}" for name in ("Operations", "Clusters", "Health")),
-    *(
-        "google.longrunning.Operations",
-        "stats.StatsService",
-        "v1alpha.PublicAPI",
-        "windlass.node.v1.Window",
-    ),
+    *(f"windlass.v1.{name}" for name in ("Audit", "Tokens", "Users")),
+    *("google.longrunning.Operations", "services.auth.AuthService", "stats.StatsService"),
+    *("scheduler.InstanceService", "scheduler.NodeService"),
+    *("v1alpha.PublicAPI", "windlass.node.v1.Window"),
     *(f"edgeproto.{name}Api" for name in (*EDGE, *EDGE_BESIDE)),
 )
 """What a server of this version serves; a test holds it to that."""

@@ -32,6 +32,10 @@ EDGE = (
     "Node",
     "Notify",
     "Exec",
+    "ClusterInst",
+    "ClusterInstInfo",
+    "AppInst",
+    "AppInstInfo",
     "AppInstMetrics",
     "CloudletMetrics",
 )
@@ -40,6 +44,8 @@ OWN = {
     *("scheduler.InstanceService", "scheduler.NodeService"),
     *("stats.StatsService", "v1alpha.PublicAPI", "windlass.node.v1.Window"),
     *(f"windlass.v1.{noun}" for noun in ("Clusters", "Operations", "Health")),
+    *(f"windlass.v1.{noun}" for noun in ("Audit", "Tokens", "Users")),
+    "services.auth.AuthService",
     *(f"edgeproto.{noun}Api" for noun in EDGE),
 }
 COMMON = {
@@ -130,7 +136,7 @@ async def test_going_down_is_said_to_who_watches_health_before_it_is_done(
 
 async def test_a_contract_that_is_not_served_is_not_there(caller: Caller) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await caller.raw("edgeproto.ExecApi/RunCommand", b"")
+        await caller.raw("windlass.v1.Nothing/Do", b"")
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
