@@ -132,21 +132,6 @@ class CephStorage:
     async def revoke_identity(self, identity: Identity) -> None:
         await self._identities.revoke(identity)
 
-    async def place(self, osd: int, *, inside: bool) -> None:
-        if await self._inside(osd) is inside:
-            return
-        await self._session.ask("PUT", f"osd/{osd}/mark", {"action": "in" if inside else "out"})
-        if await self._inside(osd) is not inside:
-            raise Unavailable(
-                f"Ceph has not marked osd.{osd} yet, though it said so", reason="CEPH_NOT_YET"
-            )
-
-    async def _inside(self, osd: int) -> bool:
-        found = {each["osd"]: bool(each["in"]) for each in await self._session.get("osd")}
-        if osd not in found:
-            raise NotFound(f"there is no osd.{osd}", subject=f"osd.{osd}", reason="CEPH_NOT_FOUND")
-        return found[osd]
-
 
 def _path(wanted: PoolWanted) -> str:
     return f"pool/{quote(wanted.name, safe='')}"

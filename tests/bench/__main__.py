@@ -25,13 +25,24 @@ def measures() -> Measures:
     """Every measure by its name. gRPC is loaded here, once it has been told that we start
     processes all the time and that none of them goes on with its connections."""
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
-    from tests.bench import accepting, command, creation, crowd, monitors, pools, reads, upgrades
+    from tests.bench import (
+        accepting,
+        command,
+        creation,
+        crowd,
+        monitors,
+        pools,
+        reads,
+        stats,
+        upgrades,
+    )
 
     return {
         "creation": creation.measure,
         "pools": pools.measure,
         "upgrades": upgrades.measure,
         "reads": reads.measure,
+        "stats": stats.measure,
         "accepting": accepting.measure,
         "crowd": crowd.measure,
         "monitors": monitors.measure,

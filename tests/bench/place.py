@@ -116,6 +116,11 @@ class Place:
         return self.environment["WINDLASS_TEMPORAL__ADDRESS"]
 
     @property
+    def site(self) -> str:
+        """Where the simulated site is, if there is one."""
+        return f"http://127.0.0.1:{self.environment['WINDLASS_SITE__PORT']}"
+
+    @property
     def settings(self) -> Settings:
         """What the processes read from their environment, for whoever acts beside them."""
         return Settings(
@@ -190,14 +195,18 @@ async def place(
     database: str = "",
     worker: bool = True,
     catalogue: Catalogue | None = None,
+    ceph: bool = False,
 ) -> AsyncIterator[Place]:
     """Temporal and the API; with `machines` a simulated site that takes no time, and with `worker`
-    somebody who works. The database is a SQLite file unless another is named, and what is built
-    in is on offer unless there is another catalogue."""
+    somebody who works; the site's Ceph is looked at only if it is wanted. The database is a SQLite
+    file unless another is named, and what is built in is on offer unless there is another
+    catalogue."""
     with TemporaryDirectory(prefix="windlass-bench-") as folder:
         place = Place(Path(folder), _environment(Path(folder), machines, database))
         if catalogue is not None:
             place.offer(catalogue)
+        if ceph:
+            place.environment["WINDLASS_CEPH__URLS"] = f'["{place.site}/ceph"]'
         await schema.upgrade(place.environment["WINDLASS_DATABASE"])
         try:
             temporal = await place.start("temporal", *_temporal(place))

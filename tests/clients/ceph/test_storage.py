@@ -3,7 +3,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from clients.ceph import CephStorage
-from domain.errors import AlreadyExists, NotFound, Unavailable
+from domain.errors import AlreadyExists, Unavailable
 from domain.share import PoolTerms, Share
 from domain.storage import Light
 from sim.ceph import health
@@ -166,17 +166,3 @@ async def test_an_identity_keeps_its_key(storage: CephStorage, manager: Manager)
     await storage.revoke_identity(IDENTITY)
     await storage.revoke_identity(IDENTITY)
     assert not manager.cluster.ours()["users"]
-
-
-async def test_osds_are_believed_when_they_are_read(storage: CephStorage, manager: Manager) -> None:
-    await storage.place(4, inside=False)
-    await storage.place(4, inside=False)
-    assert manager.cluster.state.out == [4]
-    assert manager.heard("ceph PUT osd/4/mark") == 1
-    await storage.place(4, inside=True)
-    assert manager.cluster.state.out == []
-    with pytest.raises(NotFound, match=r"no osd\.77"):
-        await storage.place(77, inside=False)
-    manager.faults.add(Fault(where="ceph PUT osd/4/mark", how=How.REFUSE, status=200))
-    with pytest.raises(Unavailable, match="though it said so"):
-        await storage.place(4, inside=False)
