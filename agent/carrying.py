@@ -68,9 +68,10 @@ class Carried:
         }
         self._life = asyncio.create_task(unfinished.get(self.state, self._live)())
 
-    async def follow(self) -> AsyncGenerator[Status, None]:
-        """How it stands, then every change, until it has ended for good."""
-        at, usage = len(self._told) - 1, self._usage
+    async def follow(self, *, whole: bool = False) -> AsyncGenerator[Status, None]:
+        """How it stands, or the whole of its life so far; then every change, until it has ended for
+        good."""
+        at, usage = 0 if whole else len(self._told) - 1, self._usage
         news = asyncio.Event()
         self._followers.add(news)
         try:
@@ -177,7 +178,6 @@ class Carried:
 
     async def _prepare(self) -> None:
         order = self.record.order
-        self._becomes(Status(state=State.STARTING, description=f"fetching {order.uri}"))
         image = await self._fetch(order.uri)
         if self.record.pod_state is PodState.EXITED:  # stopped, and what it ran in is there
             return
@@ -189,7 +189,6 @@ class Carried:
             self._happened(Kind.POD_PREPARED)
 
     async def _run(self) -> Seen:
-        self._becomes(Status(state=State.STARTING, description="starting"))
         await self._runtime.start(self.record.pod)
         seen = await self._runtime.inspect(self.record.pod)
         self._archive.watch(seen.pod, seen.log)

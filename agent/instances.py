@@ -66,9 +66,9 @@ class Instances:
         for record in records:
             self._carry(record).begin()
 
-    async def run(self, order: Order) -> Carried:
-        """Have an incarnation here. Asking again for one that is here takes it up again; an older
-        one is refused, and a newer one finds the older gone."""
+    async def run(self, order: Order) -> tuple[Carried, bool]:
+        """Have an incarnation here, and say whether it is new. Asking again for one that is here
+        takes it up again; an older one is refused, and a newer one finds the older gone."""
         async with self._turns[order.instance]:
             there = self._carried.get(order.instance)
             if there:
@@ -76,7 +76,7 @@ class Instances:
                     order = _succeeding(order, there)
                 _fence(there.record, order.incarnation)
                 if there.record.order.incarnation == order.incarnation:
-                    return there
+                    return there, False
             if self.draining:
                 raise Conflict(
                     f"node {self._node} is draining",
@@ -88,7 +88,7 @@ class Instances:
             carried = self._carry(Record(order=order))
             self._ledger.keep(carried.record)
             carried.begin()
-            return carried
+            return carried, True
 
     def get(self, instance: str, incarnation: int | None = None) -> Carried:
         """One that is here. With an incarnation, that one and no other."""

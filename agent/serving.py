@@ -30,9 +30,9 @@ class InstanceService(InstanceServiceServicer):
         self, request: agent_pb2.Instance, context: Context
     ) -> AsyncIterator[agent_pb2.InstanceStatus]:
         order = convert.order(request, context.invocation_metadata() or ())
-        carried = await self._instances.run(order)
+        carried, new = await self._instances.run(order)
         await context.send_initial_metadata(((POD, carried.record.pod),))
-        async with aclosing(carried.follow()) as statuses:
+        async with aclosing(carried.follow(whole=new)) as statuses:
             async for status in statuses:
                 yield convert.status(request.id, status, carried.record.order.limits)
 

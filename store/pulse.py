@@ -22,6 +22,8 @@ class Pulse:
         self._heads = heads
         self._listeners: set[asyncio.Event] = set()
         self._task: asyncio.Task[None] | None = None
+        self.turn = 0
+        """Grows with whatever is news."""
 
     @contextmanager
     def watching(self) -> Iterator[asyncio.Event]:
@@ -51,6 +53,7 @@ class Pulse:
                 continue
             if heads != seen:
                 seen = heads
+                self.turn += 1
                 for news in self._listeners:
                     news.set()
             await asyncio.sleep(TICK_SECONDS)

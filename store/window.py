@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from functools import lru_cache
 
 from sqlalchemy import ColumnElement, delete, func, insert, select, text, true, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -25,8 +26,16 @@ from store.window_rows import HappeningRow, ImageRow, LogRow, PodRow, ReporterRo
 CHUNKS = 64
 """How many pieces of a log are read at once."""
 
+READ = 20_000
+"""How many pods are kept as they were read last: most of them have not changed since."""
+
 _ERA = text("pg_current_xact_id()::text::bigint")
 _OVER = text("happenings.era < pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
+
+
+@lru_cache(maxsize=READ)
+def _pod(document: str) -> Pod:
+    return Pod.model_validate_json(document)
 
 
 class FleetWindow(Store):
@@ -36,6 +45,7 @@ class FleetWindow(Store):
         super().__init__(database)
         self._log_bytes = log_bytes
         self._pulse = Pulse(self._heads)
+        self._looks: dict[tuple[Place, int, int], asyncio.Future[Sequence[Heard]]] = {}
 
     @transaction
     async def take(self, session: AsyncSession, report: Report) -> int:
@@ -99,7 +109,7 @@ class FleetWindow(Store):
             chosen = chosen.where(PodRow.node == node)
         if tenant:
             chosen = chosen.where(PodRow.tenant == tenant)
-        return [Pod.model_validate_json(each) for each in await session.scalars(chosen)]
+        return [_pod(each) for each in await session.scalars(chosen)]
 
     @reading
     async def images(self, session: AsyncSession, *, node: str = "") -> Sequence[Image]:
@@ -110,9 +120,17 @@ class FleetWindow(Store):
         once = {image.id: image for image in reversed(found)}
         return sorted(once.values(), key=lambda image: (image.name, image.version, image.id))
 
+    async def happened(self, after: Place, *, since_ns: int = 0) -> Sequence[Heard]:
+        """Those who are at the same place, with the same news, share one look."""
+        key = (after, since_ns, self._pulse.turn)
+        if (look := self._looks.get(key)) is None:
+            look = self._looks[key] = asyncio.ensure_future(self._happened(after, since_ns))
+            look.add_done_callback(lambda _: self._looks.pop(key, None))
+        return await asyncio.shield(look)
+
     @reading
-    async def happened(
-        self, session: AsyncSession, after: Place, *, since_ns: int = 0
+    async def _happened(
+        self, session: AsyncSession, after: Place, since_ns: int
     ) -> Sequence[Heard]:
         past = tuple_(HappeningRow.era, HappeningRow.number) > tuple_(after.era, after.number)
         rows = await session.scalars(

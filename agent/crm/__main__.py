@@ -9,6 +9,7 @@ import uvloop
 
 from agent.crm.crm import Crm, cloudlet_key
 from agent.crm.kaas import Kaas
+from agent.crm.nodes import Nodes
 from agent.crm.platform import Platform, Resources
 from agent.crm.serving import serve
 from agent.crm.simulated import Simulated
@@ -30,11 +31,15 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--platform",
-        choices=("sim", "kaas"),
+        choices=("sim", "kaas", "nodes"),
         default="sim",
-        help="sim only remembers; kaas makes clusters through cnct.kaas.api",
+        help="sim only remembers; kaas makes clusters through cnct.kaas.api; nodes runs apps as "
+        "instances through scheduler.InstanceService",
     )
-    kaas = parser.add_argument_group("platform kaas")
+    nodes = parser.add_argument_group("platform nodes")
+    nodes.add_argument("--scheduler", metavar="HOST:PORT", help="where scheduler is served")
+    nodes.add_argument("--pool", default="", help="the pool of nodes; without one, any node")
+    kaas = parser.add_argument_group("platform kaas, and what nodes have in all")
     kaas.add_argument("--kaas", metavar="HOST:PORT", help="where cnct.kaas.api is served")
     kaas.add_argument(
         "--flavor",
@@ -60,10 +65,15 @@ def flavor(text: str) -> FlavorInfo:
 def platform(given: argparse.Namespace) -> Platform:
     if given.platform == "sim":
         return Simulated()
+    flavors = [flavor(text) for text in given.flavor or [FLAVOR]]
+    resources = Resources(given.ram_mb, given.vcores, given.volume_gb, flavors)
+    if given.platform == "nodes":
+        if not given.scheduler:
+            raise Invalid("the platform nodes needs a Windlass", do="say --scheduler HOST:PORT")
+        return Nodes(given.scheduler, given.pool, resources)
     if not given.kaas:
         raise Invalid("the platform kaas needs a Windlass", do="say --kaas HOST:PORT")
-    flavors = [flavor(text) for text in given.flavor or [FLAVOR]]
-    return Kaas(given.kaas, Resources(given.ram_mb, given.vcores, given.volume_gb, flavors))
+    return Kaas(given.kaas, resources)
 
 
 async def manage(given: argparse.Namespace) -> None:

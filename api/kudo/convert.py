@@ -1,5 +1,6 @@
 """Messages of the scheduler contract as the domain's models, and back."""
 
+import json
 from collections.abc import Mapping
 
 from api.kudo import states
@@ -16,14 +17,22 @@ from domain.instance import (
 )
 from domain.naming import is_label_key, is_label_value
 from domain.node import Registered
-from domain.placement import Amounts
+from domain.placement import Amounts, Demands
 from protos.gen.kudo import scheduler_pb2 as pb
 
 MOST_LABELS = 64
 
 
-def instance(request: pb.Instance, restart: Restart, *, keeps: bool) -> InstanceSpec:
-    """What is asked for; what the contract has no words for is as the operator has it."""
+POOL, RESTART, WORKLOAD, COMMAND = (
+    f"windlass-{name}" for name in ("pool", "restart", "workload", "command")
+)
+"""What our own callers say of an instance beside the request."""
+
+
+def instance(
+    request: pb.Instance, restart: Restart, beside: Mapping[str, str], *, keeps: bool
+) -> InstanceSpec:
+    """What is asked for; what nobody says is as the operator has it."""
     if not (request.HasField("resource") and request.resource.HasField("limit")):
         raise no_limit(request.id)
     if request.type not in pb.Type.values():
@@ -45,9 +54,36 @@ def instance(request: pb.Instance, restart: Restart, *, keeps: bool) -> Instance
                 Port(source=port.source, destination=port.destination) for port in request.ports
             ),
             ip=request.ip,
-            restart=restart,
+            restart=_restart(beside[RESTART]) if RESTART in beside else restart,
+            demands=Demands(pool=beside.get(POOL, ""), workload=beside.get(WORKLOAD, "")),
+            command=_command(beside.get(COMMAND, "[]")),
             keeps=keeps,
         )
+    )
+
+
+def _restart(word: str) -> Restart:
+    if word not in set(Restart):
+        raise _beside(RESTART, f"one of {', '.join(Restart)}")
+    return Restart(word)
+
+
+def _command(text: str) -> tuple[str, ...]:
+    try:
+        words = json.loads(text)
+    except ValueError:
+        words = None
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise _beside(COMMAND, "a list of words, in JSON")
+    return tuple(words)
+
+
+def _beside(name: str, wanted: str) -> Invalid:
+    return Invalid(
+        f"{name} has to be {wanted}",
+        subject=name,
+        reason="INSTANCE_INVALID",
+        violations=[Violation(field=name, description=f"has to be {wanted}")],
     )
 
 

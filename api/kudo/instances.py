@@ -28,7 +28,8 @@ class InstanceService(InstanceServiceServicer):
     async def Create(
         self, request: pb.Instance, context: Context
     ) -> AsyncIterator[pb.InstanceStatus]:
-        spec = convert.instance(request, self._restart, keeps=self._keeps)
+        beside = {name: str(value) for name, value in context.invocation_metadata() or ()}
+        spec = convert.instance(request, self._restart, beside, keeps=self._keeps)
         view = await self._instances.request_create(spec, asked(request))
         self._rouse(view.uid)
         async with aclosing(self._told(view.uid)) as statuses:

@@ -12,7 +12,7 @@ from domain.window import PAGE, Window
 BATCH = 100
 """The most events in one message."""
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 5.0
 """How often a listener looks by itself."""
 
 KEEP_ALIVE_SECONDS = 30.0

@@ -35,6 +35,7 @@ def measures() -> Measures:
         reads,
         stats,
         upgrades,
+        window,
     )
 
     return {
@@ -47,6 +48,7 @@ def measures() -> Measures:
         "crowd": crowd.measure,
         "monitors": monitors.measure,
         "command": command.measure,
+        "window": window.measure,
     }
 
 

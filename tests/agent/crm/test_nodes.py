@@ -1,0 +1,125 @@
+"""The platform that runs apps as instances, against a scheduler that says what the test wants."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from google.protobuf.empty_pb2 import Empty
+
+from agent.crm.crm import cloudlet_key
+from agent.crm.nodes import Nodes, instance_id
+from agent.crm.platform import AppOrder
+from agent.crm.simulated import RESOURCES
+from domain.errors import Failed
+from protos.gen.edge.app_inst_pb2 import AppInst, AppInstKey
+from protos.gen.edge.app_pb2 import App, AppKey
+from protos.gen.edge.clusterinst_pb2 import ClusterInst
+from protos.gen.edge.dme.appcommon_pb2 import AppPort
+from protos.gen.edge.flavor_pb2 import Flavor
+from protos.gen.kudo import scheduler_pb2 as pb
+from protos.gen.kudo.scheduler_pb2_grpc import (
+    InstanceServiceServicer,
+    add_InstanceServiceServicer_to_server,
+)
+
+KEY = AppKey(name="Web App", version="1")
+ORDER = AppOrder(
+    instance=AppInst(
+        key=AppInstKey(app_key=KEY),
+        mapped_ports=[AppPort(internal_port=80, public_port=18080)],
+    ),
+    app=App(key=KEY, deployment="docker", image_path="registry.example/web:1"),
+    flavor=Flavor(vcpus=2, ram=512, disk=1),
+    cluster=None,
+)
+
+
+class Scheduler(InstanceServiceServicer):
+    def __init__(self) -> None:
+        self.created: list[pb.Instance] = []
+        self.beside: list[dict[str, str]] = []
+        self.destroyed: list[str] = []
+        self.says: list[Any] = [grpc.StatusCode.UNAVAILABLE]
+
+    async def Create(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
+        self.created.append(request)
+        self.beside.append(dict(context.invocation_metadata()))
+        for each in list(self.says):
+            if isinstance(each, grpc.StatusCode):
+                self.says.remove(each)
+                await context.abort(each, "as the test says")
+            yield pb.InstanceStatus(id=request.id, status=each, statusDescription="so it is")
+
+    async def Destroy(self, request: Any, context: Any) -> Any:  # noqa: N802
+        self.destroyed.append(request.id)
+        if len(self.destroyed) > 1:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "never seen")
+        return Empty()
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[tuple[Scheduler, Nodes]]:
+    scheduler, server = Scheduler(), grpc.aio.server()  # type: ignore[abstract]
+    add_InstanceServiceServicer_to_server(scheduler, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    nodes = Nodes(f"127.0.0.1:{port}", "tele-west", RESOURCES, again_seconds=0.01)
+    yield scheduler, nodes
+    await nodes.close()
+    await server.stop(None)
+
+
+async def test_an_app_is_an_instance_of_its_flavor(served: tuple[Scheduler, Nodes]) -> None:
+    """It is asked for again while there is no answer, and not waited for longer than it takes."""
+    scheduler, nodes = served
+    scheduler.says += [pb.SCHEDULING, pb.SCHEDULED, pb.STARTING, pb.RUNNING]
+    assert await nodes.create_app(ORDER) == [instance_id(ORDER)]
+    assert len(scheduler.created) == 2
+    asked = scheduler.created[-1]
+    assert asked.id.startswith("webapp-")
+    assert asked.uri == "docker://registry.example/web:1"
+    assert (asked.resource.limit.cpu, asked.resource.limit.memory) == (2000, 512)
+    assert [(port.source, port.destination) for port in asked.ports] == [(18080, 80)]
+    assert scheduler.beside[-1]["windlass-pool"] == "tele-west"
+    assert scheduler.beside[-1]["windlass-restart"] == "always"
+    scheduler.says = [grpc.StatusCode.ALREADY_EXISTS]
+    own = App(key=KEY, deployment="docker", command="sh -c 'sleep 1'")
+    again = await nodes.create_app(ORDER._replace(app=own))
+    assert again == [asked.id], "what runs already stays"
+    assert scheduler.beside[-1]["windlass-command"] == '["sh", "-c", "sleep 1"]'
+
+    await nodes.delete_app(ORDER)
+    await nodes.delete_app(ORDER)
+    assert scheduler.destroyed == [asked.id] * 2
+
+
+async def test_what_cannot_run_says_why(served: tuple[Scheduler, Nodes]) -> None:
+    scheduler, nodes = served
+    scheduler.says = [pb.SCHEDULING, pb.FAILED]
+    with pytest.raises(Failed, match="so it is"):
+        await nodes.create_app(ORDER)
+    scheduler.says = [grpc.StatusCode.INVALID_ARGUMENT]
+    with pytest.raises(Failed, match="as the test says"):
+        await nodes.create_app(ORDER)
+    scheduler.says = []
+    with pytest.raises(Failed, match="not heard of"):
+        await nodes.create_app(ORDER)
+    helm = App(key=KEY, deployment="helm")
+    with pytest.raises(Failed, match="no helm"):
+        await nodes.create_app(ORDER._replace(app=helm))
+    with pytest.raises(Failed, match="runs no commands"):
+        await nodes.run(ORDER, "", "ls")
+
+
+async def test_a_cluster_is_but_a_name(served: tuple[Scheduler, Nodes]) -> None:
+    _, nodes = served
+    cluster = ClusterInst(deployment="docker")
+    cluster.key.cloudlet_key.CopyFrom(cloudlet_key("tele/west"))
+    await nodes.create_cluster(cluster)
+    await nodes.update_cluster(cluster)
+    await nodes.delete_cluster(cluster)
+    assert await nodes.resources() == RESOURCES
+    with pytest.raises(Failed, match="no kubernetes"):
+        await nodes.create_cluster(ClusterInst(deployment="kubernetes"))

@@ -1,0 +1,133 @@
+"""Instances on our own agents, end to end: from the scheduler's door to a node, and back into the
+window onto the fleet."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import grpc.aio
+
+from agent.runtime import Amounts, Condition
+from agent.simulated import Simulated
+from agent.whole import Agent, Plan
+from domain.instance import Call
+from protos.gen.rkt import api_pb2 as rkt
+from protos.gen.rkt.api_pb2_grpc import PublicAPIStub
+from tests.store.desk import until
+from tests.workflows.harbour import PATIENCE_SECONDS, Harbour, Listener, asked
+from tests.workflows.test_instances import RUNS, Opening, opened
+
+__all__ = ["opened"]
+
+
+class Node:
+    """A machine with an agent on it, which may go and come back."""
+
+    def __init__(self, id: str, place: Harbour, folder: Path, pool: str) -> None:
+        self.id, self._place, self._pool = id, place, pool
+        self._folder = folder / id
+        self._folder.mkdir()
+        self.runtime = Simulated(folder=self._folder)
+        self._channel = grpc.aio.insecure_channel(place.address)
+
+    async def up(self) -> None:
+        has = Amounts(cpu=100, memory=100, disk=100)
+        plan = Plan(node=self.id, folder=self._folder, pool=self._pool, has=has)
+        self._agent = Agent(plan, self.runtime, self._channel)
+        await self._agent.start()
+        await asyncio.wait_for(self._agent.registered.wait(), PATIENCE_SECONDS)
+
+    async def down(self, *, killing: bool = True) -> None:  # noqa: ARG002 (as others are lost)
+        """The agent is gone; what it carried runs on."""
+        await self._agent.stop()
+
+    async def close(self) -> None:
+        await self._agent.stop()
+        await self._channel.close()
+
+    async def runs(self) -> int:
+        seen = await self.runtime.list()
+        return sum(each.condition is Condition.RUNNING for each in seen)
+
+
+@asynccontextmanager
+async def nodes(place: Harbour, folder: Path, **pools: str) -> AsyncIterator[list[Node]]:
+    async with AsyncExitStack() as stack:
+        found = []
+        for id, pool in pools.items():
+            node = Node(id, place, folder, pool)
+            await node.up()
+            stack.push_async_callback(node.close)
+            await place.takes_work(node.id)
+            found.append(node)
+        yield found
+
+
+class Viewer:
+    """Someone at the window."""
+
+    def __init__(self, place: Harbour) -> None:
+        self._public = PublicAPIStub(place.channel)
+
+    async def pods(self, instance: str) -> dict[str, str]:
+        """The state of each of its pods, by the node it is on."""
+        notes = [rkt.KeyValue(Key="windlass/instance", value=instance)]
+        asked = rkt.ListPodsRequest(filters=[rkt.PodFilter(annotations=notes)])
+        reply = await self._public.ListPods(asked, timeout=20)
+        return {
+            {note.Key: note.value for note in pod.annotations}["windlass/node"]: (
+                rkt.PodState.Name(pod.state)
+            )
+            for pod in reply.pods
+            if pod.annotations
+        }
+
+    async def first_line(self, instance: str) -> str:
+        notes = [rkt.KeyValue(Key="windlass/instance", value=instance)]
+        asked = rkt.ListPodsRequest(filters=[rkt.PodFilter(annotations=notes)])
+        (pod,) = (await self._public.ListPods(asked, timeout=20)).pods
+        followed = rkt.GetLogsRequest(pod_id=pod.id, follow=True)
+        async for message in self._public.GetLogs(followed, timeout=20):
+            for line in message.lines:
+                return str(line.partition(" ")[2])
+        raise AssertionError("it said nothing")
+
+
+async def test_k23_k24_instances_on_our_agents_are_seen_replaced_and_never_two(
+    opened: Opening, tmp_path: Path
+) -> None:
+    async with opened(restart="always") as place, nodes(place, tmp_path, a="", b="edge") as (a, b):
+        window = Viewer(place)
+        listener = place.create(asked("hello", uri="builtin:ticker"))
+        await listener.until(*RUNS)
+
+        async def is_seen() -> bool:
+            return await window.pods("hello") == {"a": "POD_STATE_RUNNING"}
+
+        await until(is_seen)
+        assert await window.first_line("hello") == "tick 1 "
+
+        pooled = Listener(place.stub.Create(asked("pooled"), metadata=(("windlass-pool", "edge"),)))
+        await pooled.until(*RUNS)
+        assert (await a.runs(), await b.runs()) == (1, 1)
+
+        await place.lose(a)  # type: ignore[arg-type]
+        await listener.until(*RUNS, *RUNS)
+        assert (await a.runs(), await b.runs()) == (1, 2), "the old copy runs on, unseen"
+        await a.up()
+
+        async def is_alone() -> bool:
+            return await a.runs() == 0
+
+        await until(is_alone)
+        assert await b.runs() == 2
+        for id, heard in (("hello", listener), ("pooled", pooled)):
+            await place.ask(Call.DESTROY, id)
+            assert (await heard.end())[-2:] == ["DESTROYING", "TERMINATED"]
+        assert await b.runs() == 0
+
+        async def is_garbage() -> bool:
+            return set((await window.pods("hello")).values()) == {"POD_STATE_GARBAGE"}
+
+        await until(is_garbage)
