@@ -283,40 +283,38 @@ async def swept_and_watched(place: Yard) -> None:
 
 async def edge_came_and_went(place: Yard) -> None:
     """An app in a cluster made for it, which grows, and goes with it."""
-    async with site(place.client, place.database) as edge:
-        made, queue = "autocluster1", place.prefix
-        await edge.carry_out(await edge.create_app(cluster=made), queue)
-        await edge.carry_out(await edge.resize_cluster(made), queue)
-        await edge.carry_out(await edge.delete_app(cluster=made), queue)
+    async with site(place.client, place.database, place.prefix) as edge:
+        made = "autocluster1"
+        await edge.carry_out(await edge.create_app(cluster=made))
+        await edge.carry_out(await edge.resize_cluster(made))
+        await edge.carry_out(await edge.delete_app(cluster=made))
 
 
 async def edge_failed(place: Yard) -> None:
     """What its resource manager cannot create, change or delete."""
-    async with site(place.client, place.database) as edge:
-        queue = place.prefix
-        await edge.carry_out(await edge.create_cluster(), queue)
+    async with site(place.client, place.database, place.prefix) as edge:
+        await edge.carry_out(await edge.create_cluster())
         edge.fault = lambda _noun, _asked: "fail"
-        await edge.carry_out(await edge.create_app(), queue)
-        await edge.carry_out(await edge.resize_cluster(), queue)
-        await edge.carry_out(await edge.delete_cluster(), queue)
+        await edge.carry_out(await edge.create_app())
+        await edge.carry_out(await edge.resize_cluster())
+        await edge.carry_out(await edge.delete_cluster())
 
 
 async def edge_overdue(place: Yard) -> None:
-    async with site(place.client, place.database, SHORT) as edge:
+    async with site(place.client, place.database, place.prefix, SHORT) as edge:
         edge.fault = does("silent", Tracked.CREATE_REQUESTED)
-        await edge.carry_out(await edge.create_app(cluster="autocluster1"), place.prefix)
+        await edge.carry_out(await edge.create_app(cluster="autocluster1"))
 
 
 async def edge_cleared(place: Yard) -> None:
     """A cluster and a cloudlet with what gives way on them."""
-    async with site(place.client, place.database) as edge:
-        queue = place.prefix
-        await edge.carry_out(await edge.create_cluster(), queue)
-        await edge.carry_out(await edge.create_app("agent"), queue)
-        await edge.carry_out(await edge.delete_cluster(), queue)
-        await edge.carry_out(await edge.create_app("agent", "autocluster1"), queue)
+    async with site(place.client, place.database, place.prefix) as edge:
+        await edge.carry_out(await edge.create_cluster())
+        await edge.carry_out(await edge.create_app("agent"))
+        await edge.carry_out(await edge.delete_cluster())
+        await edge.carry_out(await edge.create_app("agent", "autocluster1"))
         if requested := await edge.delete_cloudlet():
-            await edge.carry_out(requested, queue)
+            await edge.carry_out(requested)
 
 
 STORIES: dict[str, tuple[Story, MemoryWorld]] = {

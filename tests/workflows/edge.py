@@ -2,9 +2,9 @@
 told to, at the stores, as the notify server speaks for one."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 from temporalio.client import Client, WorkflowFailureError
@@ -16,6 +16,7 @@ from domain.appinst import AppInst, AppInstKey
 from domain.cloudlet import Cloudlet, CloudletKey, IpSupport
 from domain.cloudlet_info import CloudletInfo, CloudletState
 from domain.clusterinst import ClusterInst, ClusterInstKey
+from domain.errors import DomainError
 from domain.flavor import Flavor
 from domain.operation import Ask, Operation, OperationId, Stage
 from domain.override import Override
@@ -32,9 +33,11 @@ from store.engine import Database
 from store.journal import Journal
 from store.operations import Operations
 from store.shelf import Shelf
+from store.steering import Steering
 from store.tail import Tail
 from store.tracked import Requested, Terms
 from store.tracking import Tracking
+from tests.store.desk import until
 from workflows.catalogue import CATALOGUE
 
 WEST = CloudletKey(operator="tele", name="west")
@@ -68,6 +71,7 @@ class Site:
 
     client: Client
     database: Database
+    queues: str
     clusters: ClusterInsts
     apps: AppInsts
     refs: CloudletRefs
@@ -75,13 +79,22 @@ class Site:
     operations: Operations
     journal: Journal
     shelf: Shelf
+    steering: Steering
     fault: Fault = obeys
-    heard: list[str] = field(default_factory=list)
 
     async def describe(self) -> None:
-        """A flavor, a cloudlet that is ready, an app, and one that gives way."""
+        """A flavor, a cloudlet that is ready, two apps, and one that gives way."""
         named = key_text.name_text("small")
         await self._put(Noun.FLAVOR, named, SMALL)
+        await self.describe_cloudlet()
+        sizes = (Flavor(name="flavor1", ram=101024, vcpus=10, disk=500),)
+        info = CloudletInfo(key=WEST, state=CloudletState.READY, flavors=sizes)
+        await self._put(Noun.CLOUDLET_INFO, key_text.cloudlet_text(WEST), info)
+        await self.describe_app("shop")
+        await self.describe_app("other")
+        await self.describe_app("agent", auto_delete=True, access_ports="")
+
+    async def describe_cloudlet(self) -> None:
         place = Cloudlet(
             operator="tele",
             name="west",
@@ -91,11 +104,6 @@ class Site:
             longitude=19,
         )
         await self._put(Noun.CLOUDLET, key_text.cloudlet_text(WEST), place)
-        sizes = (Flavor(name="flavor1", ram=101024, vcpus=10, disk=500),)
-        info = CloudletInfo(key=WEST, state=CloudletState.READY, flavors=sizes)
-        await self._put(Noun.CLOUDLET_INFO, key_text.cloudlet_text(WEST), info)
-        await self.describe_app("shop")
-        await self.describe_app("agent", auto_delete=True, access_ports="")
 
     async def describe_app(self, name: str, **more: Any) -> None:
         usual: dict[str, Any] = {
@@ -120,9 +128,13 @@ class Site:
         return await self.clusters.request_create(wanted, override, ASK)
 
     async def create_app(
-        self, name: str = "shop", cluster: str = "blue", override: Override = Override.NONE
+        self,
+        name: str = "shop",
+        cluster: str = "blue",
+        override: Override = Override.NONE,
+        developer: str = "acme",
     ) -> Requested:
-        wanted = AppInst(key=appinst_key(name, cluster))
+        wanted = AppInst(key=appinst_key(name, cluster, developer))
         return await self.apps.request_create(wanted, override, ASK)
 
     async def resize_cluster(
@@ -140,11 +152,68 @@ class Site:
         return await self.clusters.request_delete(cluster_key(name), override, ASK)
 
     async def delete_app(
-        self, name: str = "shop", cluster: str = "blue", override: Override = Override.NONE
+        self,
+        name: str = "shop",
+        cluster: str = "blue",
+        override: Override = Override.NONE,
+        developer: str = "acme",
     ) -> Requested:
-        return await self.apps.request_delete(appinst_key(name, cluster), override, ASK)
+        key = appinst_key(name, cluster, developer)
+        return await self.apps.request_delete(key, override, ASK)
 
-    async def carry_out(self, requested: Requested, queue: str) -> Operation:
+    async def delete_cloudlet_refused(self) -> str:
+        try:
+            await self.delete_cloudlet()
+        except DomainError as error:
+            return error.message
+        return ""
+
+    @contextmanager
+    def patience(self, patience: Patience) -> Iterator[None]:
+        """What is asked for meanwhile has other times."""
+        usual = self.clusters, self.apps
+        terms = Terms(patience=patience)
+        self.clusters = ClusterInsts(self.database, terms)
+        self.apps = AppInsts(self.database, terms)
+        try:
+            yield
+        finally:
+            self.clusters, self.apps = usual
+
+    async def clear(self) -> None:
+        """Be rid of all instances, whatever is done to them."""
+        for app in await self.apps.page("", 99):
+            key, override = app.instance.key, Override.CRM_AND_TRANSIENT_STATE
+            gone = await self.apps.request_delete(key, override, ASK)
+            await self.carry_out(gone)
+        for cluster in await self.clusters.page("", 99):
+            if cluster.phase is Phase.DELETE_ERROR:
+                await self.clusters.request_create(cluster.cluster, Override.CRM, ASK)
+            override = Override.CRM_AND_TRANSIENT_STATE
+            gone = await self.clusters.request_delete(cluster.cluster.key, override, ASK)
+            await self.carry_out(gone)
+
+    async def nodes(self, name: str) -> int:
+        """How many nodes a cluster is to have."""
+        standing = await self.clusters.get(key_text.clusterinst_text(cluster_key(name)))
+        return standing.cluster.nodes if standing else 0
+
+    async def begun(self, requested: Requested) -> None:
+        """Wait until an operation's workflow has taken it up."""
+
+        async def taken_up() -> bool:
+            operation = await self.operations.get(requested.operation.id)
+            return operation.stage is not Stage.REQUESTED
+
+        async with asyncio.timeout(20):
+            await until(taken_up)
+
+    async def cancel(self, requested: Requested) -> None:
+        """Tell an operation's workflow to stop, as the API does."""
+        with suppress(RPCError):
+            await self.client.get_workflow_handle(f"op-{requested.operation.id}").cancel()
+
+    async def carry_out(self, requested: Requested) -> Operation:
         """Run the operation's workflow to its end, however it ends."""
         operation = requested.operation
         if operation.stage is Stage.REQUESTED:
@@ -152,7 +221,7 @@ class Site:
                 CATALOGUE[operation.kind].run,
                 operation.id,
                 id=f"op-{operation.id}",
-                task_queue=f"{queue}workflows",
+                task_queue=f"{self.queues}workflows",
             )
             with suppress(WorkflowFailureError):
                 await handle.result()
@@ -200,6 +269,13 @@ class Site:
         else:
             await self.say(noun, key, well)
 
+    async def say_of(self, name: str, noun: Noun, phase: Phase, *errors: str) -> None:
+        """The same of a cluster of that name, or of the shop in it."""
+        key = key_text.clusterinst_text(cluster_key(name))
+        if noun is Noun.APP_INST:
+            key = key_text.appinst_text(appinst_key("shop", name))
+        await self.say(noun, key, phase, *errors)
+
     async def say(self, noun: Noun, key: str, phase: Phase, *errors: str) -> None:
         """Say something of an instance, as its resource manager does, and nudge who waits."""
         store = self.clusters if noun is Noun.CLUSTER_INST else self.apps
@@ -215,17 +291,21 @@ class Site:
             await self.client.get_workflow_handle(f"op-{operation}").signal("nudge")
 
 
-def cluster_key(name: str) -> ClusterInstKey:
-    return ClusterInstKey(cluster=name, cloudlet=WEST, developer="acme")
+def cluster_key(name: str, developer: str = "acme") -> ClusterInstKey:
+    return ClusterInstKey(cluster=name, cloudlet=WEST, developer=developer)
 
 
-def appinst_key(name: str, cluster: str = "blue") -> AppInstKey:
-    return AppInstKey(developer="acme", app=name, version="1.0", cluster=cluster_key(cluster))
+def appinst_key(name: str, cluster: str = "blue", developer: str = "acme") -> AppInstKey:
+    key = cluster_key(cluster, developer)
+    return AppInstKey(developer="acme", app=name, version="1.0", cluster=key)
 
 
 @asynccontextmanager
 async def site(
-    client: Client, database: Database, patience: Patience | None = None, fault: Fault = obeys
+    client: Client,
+    database: Database,
+    queues: str,
+    patience: Patience | None = None,
 ) -> AsyncIterator[Site]:
     """A site that is described, and whose resource manager is at work."""
     terms = Terms(patience=patience or Patience())
@@ -233,6 +313,7 @@ async def site(
     place = Site(
         client,
         database,
+        queues,
         ClusterInsts(database, terms),
         AppInsts(database, terms),
         CloudletRefs(database),
@@ -240,7 +321,7 @@ async def site(
         Operations(database),
         Journal(database, tail),
         Shelf(database),
-        fault,
+        Steering(database),
     )
     await place.describe()
     managing = asyncio.create_task(place.manage())
