@@ -29,7 +29,10 @@ READ_SECONDS = 15.0
 CHANGE_SECONDS = 30.0
 """How long a call may take. What it starts may take longer: that is an operation."""
 
-EDGE = ("Developer", "Operator", "Flavor", "Cluster", "App", "Cloudlet")
+EDGE = (
+    *("Developer", "Operator", "Flavor", "Cluster", "App", "Cloudlet"),
+    *("ClusterInst", "AppInst"),
+)
 
 
 @dataclass(frozen=True)

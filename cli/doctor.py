@@ -23,8 +23,7 @@ SECONDS = 3.0
 
 EDGE_BESIDE = (
     *("CloudletInfo", "CloudletRefs", "ClusterRefs", "Controller", "Node", "Notify"),
-    *("ClusterInst", "ClusterInstInfo", "AppInst", "AppInstInfo", "Exec"),
-    *("AppInstMetrics", "CloudletMetrics"),
+    *("ClusterInstInfo", "AppInstInfo", "Exec", "AppInstMetrics", "CloudletMetrics"),
 )
 """What is served of the edge beside the records that people describe."""
 

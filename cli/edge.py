@@ -2,6 +2,15 @@
 
 from cli.records import Flag, Noun
 
+FOLLOWED_SECONDS = 3600.0
+"""As long as resource managers are waited for, and longer. Whoever stops before stops nothing."""
+
+STATE = Flag("state", "state", "How it stands, such as ready.", wide=False, given=False)
+OVERRIDE = Flag(
+    *("override", "crm_override"),
+    "ignore-crm-errors, ignore-crm, ignore-transient-state or ignore-crm-and-transient-state.",
+)
+
 NOUNS = (
     Noun(
         *(
@@ -71,5 +80,46 @@ NOUNS = (
             Flag("dynamic-ips", "num_dynamic_ips", "Public addresses.", wide=False),
             Flag("access-uri", "access_uri", "Where its operator is reached."),
         ),
+    ),
+    Noun(
+        *("clusterinst", "ClusterInst", "clusterinst"),
+        (
+            *("key.developer", "key.cloudlet_key.operator_key.name", "key.cloudlet_key.name"),
+            "key.cluster_key.name",
+        ),
+        "DEVELOPER/OPERATOR/CLOUDLET/NAME",
+        "Clusters on cloudlets.",
+        (
+            STATE,
+            Flag("flavor", "flavor.name", "The size of its machines.", wide=False),
+            Flag("masters", "num_masters", "0 or 1."),
+            Flag("nodes", "num_nodes", "Of these there may be others later.", wide=False),
+            Flag("ip-access", "ip_access", "shared, dedicated or dedicated-or-shared."),
+            Flag("deployment", "deployment", "kubernetes or docker."),
+        ),
+        manners=(OVERRIDE,),
+        seconds=FOLLOWED_SECONDS,
+    ),
+    Noun(
+        *("appinst", "AppInst", "app_inst"),
+        (
+            *("key.app_key.developer_key.name", "key.app_key.name", "key.app_key.version"),
+            "key.cluster_inst_key.cloudlet_key.operator_key.name",
+            *("key.cluster_inst_key.cloudlet_key.name", "key.cluster_inst_key.cluster_key.name"),
+            "key.cluster_inst_key.developer",
+        ),
+        "DEVELOPER/APP/VERSION/OPERATOR/CLOUDLET/CLUSTER[/DEVELOPER]",
+        "Apps on cloudlets. A cluster autocluster… is made for the app.",
+        (
+            STATE,
+            Flag("uri", "uri", "Where it is reached.", wide=False),
+            Flag("flavor", "flavor.name", "Its size, if not its app's."),
+            Flag("ip-access", "auto_cluster_ip_access", "Of a cluster made for it."),
+        ),
+        updates=False,
+        manners=(OVERRIDE,),
+        seconds=FOLLOWED_SECONDS,
+        inherits="key.app_key.developer_key.name",
+        spared=("key.cluster_inst_key.cluster_key.name", "key.cluster_inst_key.developer"),
     ),
 )

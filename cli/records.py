@@ -26,6 +26,8 @@ class Flag:
     help: str
     wide: bool = True
     """Whether tables show it with `-o wide` only."""
+    given: bool = True
+    """Whether callers say it. What others say can only be asked for."""
 
 
 @dataclass(frozen=True)
@@ -41,24 +43,38 @@ class Noun:
     about: str
     flags: tuple[Flag, ...] = ()
     updates: bool = True
+    manners: tuple[Flag, ...] = ()
+    """How a change is to be made. No part of the record, and of no mask."""
+    seconds: float = CHANGE_SECONDS
+    """How long a change may take while it is followed."""
+    inherits: str = ""
+    """The part of its key that the last part is the same as, if that is not typed."""
+    spared: tuple[str, ...] = ()
+    """Parts of its key that may be empty."""
 
 
 def commands(noun: Noun) -> typer.Typer:
     """`create`, `update` if there is such a thing, `delete` and `show`."""
     app = group(noun.about)
-    own = [_option(flag) for flag in noun.flags]
+    all_of_it = [_option(flag) for flag in noun.flags]
+    own = [_option(flag) for flag in noun.flags if flag.given]
+    manners = [_option(flag) for flag in noun.manners]
     request_id = _parameter("request_id", RequestId, "")
     named = _parameter("name", _argument(noun), inspect.Parameter.empty)
     like = _parameter("name", _argument(noun, "Only this; a part may be empty."), "")
     verbs: dict[str, tuple[Work, list[inspect.Parameter], str]] = {
-        "create": (_change(noun, "Create"), [named, *own, request_id], "Create one."),
+        "create": (_change(noun, "Create"), [named, *own, *manners, request_id], "Create one."),
         "update": (
             _update(noun),
-            [named, *own, request_id],
+            [named, *own, *manners, request_id],
             "Change what is said and nothing else.\n\nAn empty text clears.",
         ),
-        "delete": (_change(noun, "Delete"), [named, request_id], "Delete one that is not in use."),
-        "show": (_show(noun), [like, *own], "Show all, or those that are as is said."),
+        "delete": (
+            _change(noun, "Delete"),
+            [named, *manners, request_id],
+            "Delete one that is not in use.",
+        ),
+        "show": (_show(noun), [like, *all_of_it], "Show all, or those that are as is said."),
     }
     for verb, (work, parameters, about) in verbs.items():
         if verb != "update" or noun.updates:
@@ -119,7 +135,7 @@ async def asked(call: Call, noun: Noun, verb: str, request: Any, request_id: str
         await call.change(method, request, request_id)
         return
     metadata = (("x-request-id", call.keyed(request_id)),)
-    async for result in method(request, timeout=CHANGE_SECONDS, metadata=metadata):
+    async for result in method(request, timeout=noun.seconds, metadata=metadata):
         call.page.say(result.message)
 
 
@@ -141,11 +157,13 @@ def _message(noun: Noun, name: str, said: dict[str, str | None]) -> Any:
     """The record as it was typed."""
     request = message(noun)
     parts = name.split("/") if name else [""] * len(noun.key)
+    if noun.inherits and len(parts) == len(noun.key) - 1:
+        parts.append(parts[noun.key.index(noun.inherits)])
     if len(parts) != len(noun.key):
         raise Complaint(f"{name!r} names no {noun.word}", Code.USAGE, do=f"write it {noun.metavar}")
     for path, text in zip(noun.key, parts, strict=True):
         messages.put(request, path, text)
-    for flag in noun.flags:
+    for flag in (*noun.flags, *noun.manners):
         typed = said.get(_variable(flag))
         if typed is not None:
             messages.put(request, flag.path, typed, f"--{flag.name}")

@@ -15,7 +15,10 @@ from cli.calling import READ_SECONDS, Call
 from cli.complaints import Code, Complaint
 from cli.records import Noun
 
-ORDER = ("flavor", "developer", "operator", "cluster-template", "cloudlet", "app")
+ORDER = (
+    *("flavor", "developer", "operator", "cluster-template", "cloudlet", "app"),
+    *("clusterinst", "appinst"),
+)
 """Whoever is named comes before those who name them."""
 
 LARGEST = 10 * 1024 * 1024
@@ -133,7 +136,7 @@ def _section(where: str, noun: Noun, listed: Any) -> Iterator[Wanted]:
             text = f"{where}, number {number}: {wrong.message}"
             raise Complaint(text, wrong.code, do=wrong.do) from wrong
         plain = messages.plain(message)
-        if not all(messages.at(plain, path) for path in noun.key):
+        if not all(messages.at(plain, path) for path in noun.key if path not in noun.spared):
             do = f"give it all of {', '.join(noun.key)}"
             raise Complaint(f"{where}, number {number}: its key is not whole", Code.USAGE, do=do)
         yield Wanted(noun, records.name_of(noun, plain), message, said)
@@ -168,7 +171,7 @@ async def _there(call: Call, wanted: Wanted) -> Any:
     example.key.CopyFrom(wanted.message.key)
     show = getattr(records.stub(call, wanted.noun), f"Show{wanted.noun.message}")
     shown = [each async for each in show(example, timeout=READ_SECONDS)]
-    return shown[0] if shown else None
+    return next((each for each in shown if each.key == example.key), None)
 
 
 async def _carry_out(call: Call, planned: Sequence[Planned], *, plan: bool) -> None:

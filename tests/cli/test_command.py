@@ -40,7 +40,10 @@ print(code, *sorted({name.partition(".")[0] for name in sys.modules}), file=sys.
 """
 
 
-EDGE = ("developer", "operator", "flavor", "cluster-template", "app", "cloudlet")
+EDGE = (
+    *("developer", "operator", "flavor", "cluster-template", "app", "cloudlet"),
+    *("clusterinst", "appinst"),
+)
 
 
 def leaves(
@@ -98,7 +101,8 @@ def test_every_command_there_should_be_is_there() -> None:
         *("op pause", "op resume", "op approve"),
         *("config show", "config catalogue", "doctor", "version", "up"),
         *(f"{noun} {verb}" for noun in EDGE for verb in ("create", "delete", "show")),
-        *("developer update", "app update", "cloudlet update", "apply", "delete"),
+        *("developer update", "app update", "cloudlet update", "clusterinst update"),
+        *("apply", "delete"),
         *("pod list", "pod inspect", "pod logs", "image list", "image inspect", "events"),
         *(f"storage {verb}" for verb in ("status", "nodes", "radar", "osd", "pools", "upgrade")),
     }

@@ -105,3 +105,27 @@ def test_every_flag_leads_to_a_part_of_its_message() -> None:
         described = module.DESCRIPTOR.message_types_by_name[noun.message]
         for path in (*noun.key, *(flag.path for flag in noun.flags)):
             assert messages.number(described, path)
+
+
+async def test_instances_are_followed_shown_and_deleted(windlass: Windlass) -> None:
+    """Nobody is asked, since there is no resource manager here."""
+    for typed in (
+        ("flavor", "create", "small", "--ram", "1", "--vcpus", "1", "--disk", "1"),
+        ("cloudlet", "create", "tele/west", "--latitude", "1", "--dynamic-ips", "4"),
+        ("app", "create", APP, "--image-type", "docker", "--ports", "tcp:80", "--flavor", "small"),
+    ):
+        assert (await windlass(*typed)).code == 0
+    unasked = ("--override", "ignore-crm")
+    place = ("--uri", "shop.acme", *unasked)
+    instance = f"{APP}/developer/default/home"
+    outcome = await windlass("appinst", "create", instance, *place)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out == f"Created successfully\nappinst {instance}: created\n"
+    shown = await windlass("appinst", "show", "--state", "ready", "-o", "name")
+    assert shown.out == f"appinst/{instance}/acme\n"
+    outcome = await windlass("clusterinst", "create", "acme/tele/west/blue", "--nodes", "1")
+    assert outcome.code == 1
+    assert "not ready, state is CLOUDLET_STATE_NOT_PRESENT" in outcome.err
+    outcome = await windlass("appinst", "delete", instance)
+    assert outcome.out == f"Deleted AppInst successfully\nappinst {instance}: deleted\n"
+    assert (await windlass("appinst", "show", "-o", "name")).out == ""
