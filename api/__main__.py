@@ -31,6 +31,7 @@ from api.launch import Launch, client
 from api.meters import Meters
 from api.node import window as node
 from api.ops import clusters as views
+from api.ops import fleet as runs
 from api.ops.health import Health
 from api.ops.longrunning import LongRunning
 from api.ops.operations import Operations
@@ -137,6 +138,7 @@ class Api:
             *self._edge(),
             *self._window(built),
             *self.scheduling.services,
+            *self._running(),
             self._stats(),
         ]
         self._server = Server(
@@ -313,6 +315,12 @@ class Api:
         newest = Newest(Observations(self._database), ceph.name) if ceph.urls else None
         described = stats_pb2.DESCRIPTOR.services_by_name["StatsService"]
         return Service(described, StatsService(newest))
+
+    def _running(self) -> list[Service]:
+        """What runs on nodes, in words of our own."""
+        on, said = self.scheduling, self._settings.nodes
+        terms = runs.Terms(restart=said.restart, keeps=not said.stop_removes)
+        return runs.services(on.instances, on.nodes, on.placing, self._launch, terms)
 
     def _checks(self) -> list[Check]:
         return [

@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from cli import cluster, config, edge, health, operation, pods, pool, records, storage, upgrade
+from cli import (
+    cluster,
+    config,
+    edge,
+    health,
+    instance,
+    node,
+    operation,
+    pods,
+    pool,
+    records,
+    storage,
+    upgrade,
+)
 from cli.calling import Call, Terms, command, complain, everywhere, show_help
 from cli.complaints import Code, Complaint
 from cli.options import SiteFile, SitePlan
@@ -25,6 +38,8 @@ app.add_typer(cluster.app, name="cluster")
 app.add_typer(pool.app, name="pool")
 app.add_typer(operation.app, name="op")
 app.add_typer(health.machine, name="machine")
+app.add_typer(node.app, name="node")
+app.add_typer(instance.app, name="instance")
 app.add_typer(pods.pod, name="pod")
 app.add_typer(pods.image, name="image")
 app.command("events")(pods.events)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from google.protobuf.timestamp_pb2 import Timestamp
 
     from protos.gen.kaas import api_pb2
-    from protos.gen.ops import clusters_pb2, health_pb2, operations_pb2
+    from protos.gen.ops import clusters_pb2, health_pb2, instances_pb2, operations_pb2
 
 
 def cluster(item: "api_pb2.ClusterItem") -> Document:
@@ -60,7 +60,7 @@ def cluster_view(view: "clusters_pb2.ClusterView") -> Document:
         "message": view.message,
         "version": view.version,
         "operation": view.operation.removeprefix("operations/"),
-        "confirmed": _time(view.confirmed) if view.HasField("confirmed") else None,
+        "confirmed": moment(view.confirmed) if view.HasField("confirmed") else None,
         "nodes": [node_view(each) for each in view.nodes],
     }
 
@@ -71,7 +71,7 @@ def node_view(node: "clusters_pb2.NodeView") -> Document:
         "pool": node.pool,
         "phase": node.phase,
         "reason": node.reason,
-        "since": _time(node.since) if node.HasField("since") else None,
+        "since": moment(node.since) if node.HasField("since") else None,
         "schedulable": node.schedulable,
         "kubelet": node.kubelet,
         "machine_id": node.machine_id,
@@ -83,15 +83,17 @@ def node_view(node: "clusters_pb2.NodeView") -> Document:
 
 
 def why(it: "health_pb2.WhyResponse") -> Document:
-    """A reading: causes in the order in which they are told, and what to do now."""
+    return {"name": it.cluster, "phase": it.phase, **reading(it)}
+
+
+def reading(it: "health_pb2.WhyResponse | instances_pb2.WhyInstanceResponse") -> Document:
+    """Causes in the order in which they are told, and what to do now."""
     return {
-        "name": it.cluster,
-        "phase": it.phase,
         "causes": [
             {
                 "about": each.about,
                 "says": each.says,
-                "since": _time(each.since) if each.HasField("since") else None,
+                "since": moment(each.since) if each.HasField("since") else None,
                 "depth": each.depth,
             }
             for each in it.causes
@@ -111,8 +113,8 @@ def quarantined(it: "health_pb2.QuarantinedMachine") -> Document:
         "machine_id": it.system_id,
         "hostname": it.hostname,
         "failures": it.failures,
-        "last": _time(it.last) if it.HasField("last") else None,
-        "until": _time(it.until) if it.HasField("until") else None,
+        "last": moment(it.last) if it.HasField("last") else None,
+        "until": moment(it.until) if it.HasField("until") else None,
         "why": it.why,
         "cluster": it.cluster,
     }
@@ -130,9 +132,9 @@ def operation(it: "operations_pb2.Operation", *, steps: bool = True) -> Document
         "stage": Stage.Name(it.stage),
         "requester": it.requester,
         "request_id": it.request_id,
-        "created": _time(it.created) if it.HasField("created") else None,
-        "started": _time(it.started) if it.HasField("started") else None,
-        "ended": _time(it.ended) if it.HasField("ended") else None,
+        "created": moment(it.created) if it.HasField("created") else None,
+        "started": moment(it.started) if it.HasField("started") else None,
+        "ended": moment(it.ended) if it.HasField("ended") else None,
         "percent": it.percent,
         "eta_seconds": it.eta.ToTimedelta().total_seconds() if it.HasField("eta") else None,
         "waiting_on": it.waiting_on,
@@ -141,7 +143,7 @@ def operation(it: "operations_pb2.Operation", *, steps: bool = True) -> Document
         "last_event": it.last_event,
         "paused_by": it.paused_by,
         "gate": it.gate,
-        "gate_until": _time(it.gate_until) if it.HasField("gate_until") else None,
+        "gate_until": moment(it.gate_until) if it.HasField("gate_until") else None,
         "left_behind": [left_behind(each) for each in it.left_behind],
     }
     if steps:
@@ -156,8 +158,8 @@ def step(it: "operations_pb2.Step") -> Document:
         "verb": it.verb,
         "subject": it.subject,
         "state": StepState.Name(it.state),
-        "started": _time(it.started) if it.HasField("started") else None,
-        "ended": _time(it.ended) if it.HasField("ended") else None,
+        "started": moment(it.started) if it.HasField("started") else None,
+        "ended": moment(it.ended) if it.HasField("ended") else None,
         "attempts": it.attempts,
         "note": it.note,
         "undo": it.undo,
@@ -214,7 +216,7 @@ def failure(it: "operations_pb2.Failure") -> Document:
 def event(it: "operations_pb2.OperationEvent") -> Document:
     return {
         "number": it.number,
-        "time": _time(it.time),
+        "time": moment(it.time),
         "note": it.note,
         "step": step(it.step) if it.HasField("step") else None,
         "operation": operation(it.operation, steps=False),
@@ -222,7 +224,7 @@ def event(it: "operations_pb2.OperationEvent") -> Document:
     }
 
 
-def _time(stamp: "Timestamp") -> str:
+def moment(stamp: "Timestamp") -> str:
     return stamp.ToJsonString()
 
 

@@ -3,6 +3,7 @@
 Every instance is a row that its workflow, its callers and its node write in turn. What is here says
 what each of them may do to it; who is right when they meet, the row's lock decides."""
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -269,6 +270,7 @@ def check(spec: InstanceSpec) -> InstanceSpec:
     for name, amount in (("cpu", spec.limit.cpu), ("memory", spec.limit.memory)):
         wrong += _of_amount(name, amount)
     wrong += _of_amount("disk", spec.limit.disk)
+    wrong += [*_of_demands(spec.demands), *_of_probe(spec.probe)]
     if len(spec.command) > MOST_WORDS:
         wrong.append(Violation(field="command", description=f"more than {MOST_WORDS} words"))
     if wrong:
@@ -335,6 +337,34 @@ def _of_amount(name: str, amount: int) -> Iterable[Violation]:
     if not 0 <= amount <= MOST_AMOUNT:
         said = f"{amount} is not between 0 and {MOST_AMOUNT}"
         yield Violation(field=f"resource.limit.{name}", description=said)
+
+
+def _of_demands(demands: Demands) -> Iterable[Violation]:
+    for field in ("constraints", "affinity"):
+        labels: tuple[str, ...] = getattr(demands, field)
+        for index, label in enumerate(labels):
+            if not label.partition("=")[0].removesuffix("!") or "=" not in label:
+                said = f"{label[:64]!r} is neither KEY=VALUE nor KEY!=VALUE"
+                yield Violation(field=f"{field}[{index}]", description=said)
+    if (demands.spread_by or demands.most_per_node) and not demands.workload:
+        yield Violation(field="workload", description="is required: whose copies are counted")
+    if demands.most_per_node < 0:
+        yield Violation(field="most_per_node", description=f"{demands.most_per_node} is below 0")
+
+
+def _of_probe(probe: Probe | None) -> Iterable[Violation]:
+    if probe is None:
+        return
+    if [bool(probe.command), bool(probe.http), bool(probe.tcp)].count(True) != 1:
+        said = "has to be exactly one of command, http and tcp"
+        yield Violation(field="probe", description=said)
+    if probe.http and not re.fullmatch(r":\d{1,5}/\S*", probe.http):
+        yield Violation(field="probe.http", description=f"{probe.http[:64]!r} is not :PORT/PATH")
+    if not 0 <= probe.tcp <= 65535:
+        yield Violation(field="probe.tcp", description=f"{probe.tcp} is no port")
+    if probe.interval_seconds <= 0 or probe.timeout_seconds <= 0 or probe.retries <= 0:
+        said = "interval, timeout and retries have to be more than 0"
+        yield Violation(field="probe", description=said)
 
 
 def _last_of_each(variables: Sequence[str]) -> tuple[str, ...]:

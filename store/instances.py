@@ -24,10 +24,11 @@ from domain.instance import (
     Wish,
     asked,
 )
+from domain.node import NodePhase
 from domain.operation import Ask
 from store import answers, moves
 from store.engine import Database, Store, reading, transaction
-from store.node_rows import InstanceEventRow, InstanceRow, PlacementRow
+from store.node_rows import InstanceEventRow, InstanceRow, NodeRow, PlacementRow
 from store.rows import AnswerRow, now
 from store.tail import Tail
 
@@ -137,6 +138,19 @@ class Instances(Store):
         rows = (await session.scalars(query.order_by(InstanceRow.id).limit(size))).all()
         placed = await moves.placements_of(session, [row.uid for row in rows])
         return [moves.as_view(row, placed.get(row.uid)) for row in rows]
+
+    @reading
+    async def leftovers(
+        self, session: AsyncSession, uid: InstanceUid
+    ) -> list[tuple[str, NodePhase]]:
+        """The nodes where a copy was left that is still to be removed, and how they stand."""
+        rows = await session.execute(
+            select(PlacementRow.node, NodeRow.phase)
+            .join(NodeRow, NodeRow.id == PlacementRow.node)
+            .where(PlacementRow.uid == uid, PlacementRow.left.is_(True))
+            .order_by(PlacementRow.node)
+        )
+        return [(node, NodePhase(phase)) for node, phase in rows]
 
     @reading
     async def since(

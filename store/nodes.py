@@ -187,6 +187,12 @@ class Nodes(Store):
         return self._view(row, await _instances(session, node))
 
     @reading
+    async def find(self, session: AsyncSession, node: str) -> NodeView | None:
+        """The same, if there is one."""
+        row = await session.get(NodeRow, node)
+        return self._view(row, await _instances(session, node)) if row is not None else None
+
+    @reading
     async def all(self, session: AsyncSession, *, gone: bool = False) -> list[NodeView]:
         """Every node by its id; those that have left only on request."""
         query = select(NodeRow).order_by(NodeRow.id)

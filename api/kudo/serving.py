@@ -11,9 +11,11 @@ from domain import instance
 from domain.agents import Agents
 from protos.gen.kudo import scheduler_pb2
 from store.engine import Database
+from store.fleet import Fleet
 from store.instances import Instances, tail
 from store.nodes import Leases as LeaseTerms
 from store.nodes import Nodes
+from store.placing import Placing
 
 
 class Terms(NamedTuple):
@@ -38,6 +40,7 @@ class Scheduling:
         self._tail = tail(database)
         self.nodes = Nodes(database, terms.leases)
         self.instances = Instances(database, self._tail)
+        self.placing = Placing(database, Fleet())
         self.leases = Leases(self.nodes, launch, admit, lost=terms.leases.lost)
 
     @property

@@ -43,7 +43,7 @@ OWN = {
     *("cnct.kaas.api.Cluster", "google.longrunning.Operations"),
     *("scheduler.InstanceService", "scheduler.NodeService"),
     *("stats.StatsService", "v1alpha.PublicAPI", "windlass.node.v1.Window"),
-    *(f"windlass.v1.{noun}" for noun in ("Clusters", "Operations", "Health")),
+    *(f"windlass.v1.{noun}" for noun in ("Clusters", "Operations", "Health", "Nodes", "Instances")),
     *(f"windlass.v1.{noun}" for noun in ("Audit", "Tokens", "Users")),
     "services.auth.AuthService",
     *(f"edgeproto.{noun}Api" for noun in EDGE),

@@ -24,7 +24,8 @@ from domain.instance import (
     pause,
     restarts,
 )
-from domain.placement import Amounts
+from domain.placement import Amounts, Demands
+from domain.probing import Probe
 
 FORBIDDEN = [(a, b) for a, b in product(Phase, Phase) if a is not b and b not in NEXT[a]]
 
@@ -100,6 +101,15 @@ def test_k27_a_value_may_hold_an_equals_sign_and_the_last_of_a_key_counts() -> N
         ),
         ({"limit": Amounts(cpu=-1)}, "resource.limit.cpu"),
         ({"command": ("x",) * 257}, "command"),
+        ({"demands": Demands(constraints=("zone=x", "zone"))}, "constraints[1]"),
+        ({"demands": Demands(affinity=("=x",))}, "affinity[0]"),
+        ({"demands": Demands(spread_by="zone")}, "workload"),
+        ({"demands": Demands(workload="w", most_per_node=-1)}, "most_per_node"),
+        ({"probe": Probe()}, "probe"),
+        ({"probe": Probe(tcp=80, http=":80/")}, "probe"),
+        ({"probe": Probe(http="80")}, "probe.http"),
+        ({"probe": Probe(tcp=-1)}, "probe.tcp"),
+        ({"probe": Probe(tcp=80, retries=0)}, "probe"),
     ],
 )
 def test_what_cannot_be_asked_for_is_named(more: dict[str, Any], field: str) -> None:

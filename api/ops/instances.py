@@ -1,0 +1,86 @@
+"""The instances service: orders with all that may be said of one, plans, and how they stand."""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from datetime import UTC, datetime
+
+from api.asking import Context, asked
+from api.launch import Launch
+from api.ops import running
+from domain.instance import InstanceSpec, Restart
+from domain.plight import Plight, explain
+from protos.gen.ops import instances_pb2 as pb
+from protos.gen.ops.instances_pb2_grpc import InstancesServicer
+from store import instances as stores
+from store.instances import PAGE
+from store.nodes import Nodes
+from store.placing import Placing
+from workflows.run_instance import RunInstance
+
+
+class Instances(InstancesServicer):
+    def __init__(
+        self,
+        instances: stores.Instances,
+        nodes: Nodes,
+        placing: Placing,
+        launch: Launch,
+        restart: Restart,
+        *,
+        keeps: bool,
+    ) -> None:
+        self._instances = instances
+        self._nodes = nodes
+        self._placing = placing
+        self._launch = launch
+        self._restart = restart
+        self._keeps = keeps
+
+    async def Create(self, request: pb.InstanceOrder, context: Context) -> pb.InstanceView:
+        view = await self._instances.request_create(self._order(request), asked(request))
+        self._launch.rouse_soon(RunInstance, f"i-{view.uid}", view.uid)
+        return running.instance(view)
+
+    async def Plan(self, request: pb.InstanceOrder, context: Context) -> pb.PlanInstanceResponse:
+        return running.plan(await self._placing.plan(self._order(request)))
+
+    async def List(
+        self, request: pb.ListInstancesRequest, context: Context
+    ) -> pb.ListInstancesResponse:
+        found = await self._instances.page(
+            asked(request).tenant,
+            node=request.node,
+            everything=request.everything,
+            after=request.after,
+        )
+        return pb.ListInstancesResponse(
+            instances=map(running.instance, found), more=len(found) == PAGE
+        )
+
+    async def Get(self, request: pb.GetInstanceRequest, context: Context) -> pb.InstanceView:
+        view = await self._instances.get(asked(request).tenant, request.id)
+        node = await self._nodes.find(view.node)
+        return running.instance(view, node.address if node else "")
+
+    async def Watch(
+        self, request: pb.WatchInstanceRequest, context: Context
+    ) -> AsyncIterator[pb.InstanceEvent]:
+        view = await self._instances.get(asked(request).tenant, request.id)
+        following = self._instances.follow(view.uid, after=request.after)
+        async with aclosing(following) as seen:
+            async for _, events in seen:
+                for event in events:
+                    yield running.event(event)
+
+    async def Why(self, request: pb.WhyInstanceRequest, context: Context) -> pb.WhyInstanceResponse:
+        view = await self._instances.get(asked(request).tenant, request.id)
+        plight = Plight(
+            view=view,
+            node=await self._nodes.find(view.node),
+            leftovers=tuple(await self._instances.leftovers(view.uid)),
+            verdicts=() if view.node else tuple(await self._placing.plan(view.spec)),
+        )
+        return running.why(explain(plight, datetime.now(UTC)))
+
+    def _order(self, request: pb.InstanceOrder) -> InstanceSpec:
+        return running.order(request, self._restart, keeps=self._keeps)
