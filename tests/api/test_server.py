@@ -1,5 +1,6 @@
 """What a server says about itself: health and reflection; and where it cannot listen."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,41 +19,15 @@ from domain.errors import Unavailable
 from settings import Settings
 from tests.api.caller import NOBODY, Caller
 
-EDGE = (
-    "Developer",
-    "Operator",
-    "Flavor",
-    "Cluster",
-    "App",
-    "Cloudlet",
-    "CloudletInfo",
-    "CloudletRefs",
-    "ClusterRefs",
-    "Controller",
-    "Node",
-    "Notify",
-    "Exec",
-    "ClusterInst",
-    "ClusterInstInfo",
-    "AppInst",
-    "AppInstInfo",
-    "AppInstMetrics",
-    "CloudletMetrics",
-)
-OWN = {
-    *("cnct.kaas.api.Cluster", "google.longrunning.Operations"),
-    *("scheduler.InstanceService", "scheduler.NodeService"),
-    *("stats.StatsService", "v1alpha.PublicAPI", "windlass.node.v1.Window"),
-    *(f"windlass.v1.{noun}" for noun in ("Clusters", "Operations", "Health", "Nodes", "Instances")),
-    *(f"windlass.v1.{noun}" for noun in ("Audit", "Tokens", "Users")),
-    "services.auth.AuthService",
-    *(f"edgeproto.{noun}Api" for noun in EDGE),
-}
 COMMON = {
     "grpc.health.v1.Health",
     "grpc.reflection.v1.ServerReflection",
     "grpc.reflection.v1alpha.ServerReflection",
 }
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
+OWN = set(re.findall(r"^## `([^`]+)`$", DOCUMENT, re.MULTILINE)) - COMMON
+"""Whatever is described there; another test holds that to what the process puts together."""
+
 REFLECTIONS = sorted(name for name in COMMON if "reflection" in name)
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -136,7 +111,7 @@ async def test_going_down_is_said_to_who_watches_health_before_it_is_done(
 
 async def test_a_contract_that_is_not_served_is_not_there(caller: Caller) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await caller.raw("windlass.v1.Nothing/Do", b"")
+        await caller.raw("edgeproto.ExecApi/RunCommand", b"")
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
