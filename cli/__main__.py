@@ -9,6 +9,7 @@ import typer
 from typer.exceptions import TyperException
 
 from cli import (
+    audit,
     cluster,
     config,
     edge,
@@ -19,6 +20,8 @@ from cli import (
     pods,
     pool,
     records,
+    servers,
+    signing,
     storage,
     upgrade,
 )
@@ -44,6 +47,13 @@ app.add_typer(pods.pod, name="pod")
 app.add_typer(pods.image, name="image")
 app.command("events")(pods.events)
 app.add_typer(storage.app, name="storage")
+app.command("login")(signing.login)
+app.command("logout")(signing.logout)
+app.command("whoami")(signing.whoami)
+app.add_typer(signing.user, name="user")
+app.add_typer(signing.token, name="token")
+app.add_typer(servers.context, name="context")
+app.add_typer(audit.audit, name="audit")
 
 
 @app.callback(invoke_without_command=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, Self, 
 
 import typer
 
+from cli import contexts
 from cli.complaints import Code, Complaint, explained
 from cli.printing import Format, Page
 
@@ -55,6 +56,22 @@ class Terms:
             help=f"Where its HTTP door is (WINDLASS_HTTP; else {HTTP}).",
         ),
     ] = None
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--context",
+            metavar="NAME",
+            help="Which server, of windlass context list.",
+        ),
+    ] = None
+    token: Annotated[
+        str | None,
+        typer.Option(
+            "--token",
+            metavar="TOKEN",
+            help="Who we are (WINDLASS_TOKEN, which others cannot see; else whoever signed in).",
+        ),
+    ] = None
     output: Annotated[
         Format | None,
         typer.Option(
@@ -89,8 +106,18 @@ class Call:
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
-        self.address = terms.address or os.environ.get("WINDLASS_ADDRESS") or ADDRESS
-        self.http = (terms.http or os.environ.get("WINDLASS_HTTP") or HTTP).rstrip("/")
+        known, said = contexts.load(), os.environ.get
+        mine = known.chosen(terms.profile)
+        named = mine if terms.profile else contexts.Context()
+        self.address = (
+            terms.address or named.address or said("WINDLASS_ADDRESS") or mine.address or ADDRESS
+        )
+        self.http = (terms.http or named.http or said("WINDLASS_HTTP") or mine.http or HTTP).rstrip(
+            "/"
+        )
+        self.token = terms.token or said("WINDLASS_TOKEN") or ""
+        if not self.token and self.address == mine.address:  # nobody else is shown it
+            self.token = mine.token
         self.page = Page(terms.output or Format.TABLE, terms.color)
         self.request_id = ""
         """The key of the change that was asked for, to repeat it safely."""
@@ -101,7 +128,7 @@ class Call:
     @property
     def channel(self) -> "grpc.aio.Channel":
         if self._channel is None:
-            self._channel = opened(self.address)
+            self._channel = opened(self.address, self.token)
         return self._channel
 
     async def ask(
@@ -156,7 +183,7 @@ class Call:
             await self._channel.close()
 
 
-def opened(address: str) -> "grpc.aio.Channel":
+def opened(address: str, token: str = "") -> "grpc.aio.Channel":
     """A channel that notices a dead peer within a minute and repeats what found no connection."""
     import grpc.aio
 
@@ -178,8 +205,11 @@ def opened(address: str) -> "grpc.aio.Channel":
             for name in ("List", "Get", "Plan")  # a watch that breaks is taken up where it broke
         ),
     ]
+    from cli.carrying import carrying
+
     return grpc.aio.insecure_channel(
         address,
+        interceptors=carrying(token) if token else None,
         options=[
             ("grpc.service_config", json.dumps({"methodConfig": methods})),
             ("grpc.keepalive_time_ms", 40_000),  # the server suffers a ping every 30 s
@@ -232,7 +262,12 @@ def command(
     @functools.wraps(work)
     def run(*, context: typer.Context, **given: Any) -> None:
         said = Terms(**{field.name: given.pop(field.name) for field in fields(Terms)})
-        call = Call(said.over(context.obj if isinstance(context.obj, Terms) else None))
+        terms = said.over(context.obj if isinstance(context.obj, Terms) else None)
+        try:
+            call = Call(terms)
+        except Complaint as complaint:
+            complain(Page(terms.output or Format.TABLE, terms.color), complaint)
+            raise typer.Exit(complaint.code) from None
         if code := performed(call, functools.partial(free, call, **given)):
             raise typer.Exit(code)
 

@@ -35,7 +35,7 @@ async def run(call: Call, *, cluster: bool = True) -> int:
     from cli.config import loaded
 
     settings = loaded()
-    call.address = settings.grpc_address
+    call.address, call.token = settings.grpc_address, ""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -27,6 +27,7 @@ class Closed(NamedTuple):
 
     api: Api
     channel: grpc.aio.Channel
+    address: str
     http: str
     tokens: dict[str, str]
     bad: dict[str, str]
@@ -65,7 +66,7 @@ async def closed(folder: Path) -> AsyncIterator[Closed]:
     database = Database(settings.database)
     tokens = await people(database)
     channel = grpc.aio.insecure_channel(address)
-    yield Closed(api, channel, f"http://{http}", tokens, await no_good(database))
+    yield Closed(api, channel, address, f"http://{http}", tokens, await no_good(database))
     await channel.close()
     await database.close()
     await api.stop()

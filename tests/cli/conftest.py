@@ -16,10 +16,12 @@ from tests.cli.running import Outcome, Windlass, in_process
 
 
 @pytest.fixture(autouse=True)
-def _plain_world(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _plain_world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Clocks on the wall show UTC, and nobody's environment leaks in."""
     for name in ("WINDLASS_ADDRESS", "WINDLASS_HTTP", "NO_COLOR", "FORCE_COLOR", "KUBECONFIG"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("WINDLASS_TOKEN", raising=False)
+    monkeypatch.setenv("WINDLASS_CONTEXTS", str(tmp_path / "contexts.json"))
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.setenv("COLUMNS", "100")
     time.tzset()

@@ -1,0 +1,84 @@
+"""The audit trail: commands of one group."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli import documents
+from cli.calling import Call, command, group
+from cli.complaints import Code
+from cli.printing import Column, Document
+
+if TYPE_CHECKING:
+    from protos.gen.ops import access_pb2, access_pb2_grpc
+
+audit = group("Who changed what.")
+
+LINES = (
+    Column("NUMBER", lambda it: it["number"]),
+    Column("TIME", lambda it: documents.on_the_wall(it["time"])),
+    Column("USER", lambda it: it["user"]),
+    Column("SOURCE", lambda it: it["source"]),
+    Column("METHOD", lambda it: it["method"]),
+    Column("SUBJECT", lambda it: it["subject"]),
+    Column("CODE", lambda it: it["reason"] or it["code"]),
+    Column("OP", lambda it: it["operation"], wide=True),
+    Column("REQUEST", lambda it: it["request_id"], wide=True),
+)
+
+
+@audit.command("list")
+@command
+async def list_lines(
+    call: Call,
+    last: Annotated[int, typer.Option("--last", help="So many lines, the latest.")] = 20,
+    after: Annotated[
+        int, typer.Option("--after", metavar="NUMBER", help="Instead, those past this number.")
+    ] = 0,
+    user: Annotated[str, typer.Option("--user", metavar="NAME", help="Of this user alone.")] = "",
+) -> None:
+    """Show who changed what, or tried to, and what became of it."""
+    from protos.gen.ops.access_pb2 import ListAuditRequest
+
+    asked = ListAuditRequest(after=after, page_size=last, user=user, latest=not after)
+    reply = await call.ask(_audit(call).List, asked)
+    items: list[Document] = sorted(map(_line, reply.lines), key=lambda it: int(it["number"]))
+    call.page.many(items, LINES, lambda it: str(it["number"]), none="nothing was changed yet")
+
+
+@audit.command("verify")
+@command
+async def verify(call: Call) -> int:
+    """Check that the audit trail is whole.
+
+    Exits 1 if a line was changed or left out. The chain that is told holds all lines up to now:
+    kept elsewhere, it shows that none was cut off at the end."""
+    from protos.gen.ops.access_pb2 import VerifyAuditRequest
+
+    reply = await call.ask(_audit(call).Verify, VerifyAuditRequest(), seconds=30)
+    document = {"lines": reply.lines, "broken": reply.broken or None, "chain": reply.chain}
+    whole = f"{reply.lines} lines, every one follows from the one before; chain {reply.chain}"
+    broken = f"line {reply.broken} does not follow from the one before"
+    call.page.one(document, reply.chain, lambda: broken if reply.broken else whole)
+    return Code.FAILED if reply.broken else Code.OK
+
+
+def _audit(call: Call) -> "access_pb2_grpc.AuditStub":
+    from protos.gen.ops.access_pb2_grpc import AuditStub
+
+    return AuditStub(call.channel)
+
+
+def _line(said: "access_pb2.AuditLine") -> Document:
+    return {
+        "number": said.number,
+        "time": said.time.ToJsonString(),
+        "user": said.user,
+        "source": said.source,
+        "method": said.method,
+        "subject": said.subject,
+        "code": said.code,
+        "reason": said.reason,
+        "operation": said.operation,
+        "request_id": said.request_id,
+    }
