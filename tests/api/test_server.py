@@ -111,7 +111,7 @@ async def test_going_down_is_said_to_who_watches_health_before_it_is_done(
 
 async def test_a_contract_that_is_not_served_is_not_there(caller: Caller) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await caller.raw("edgeproto.ExecApi/RunCommand", b"")
+        await caller.raw("agent.InstanceService/signal", b"")
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
