@@ -87,6 +87,10 @@ class Ceph(Part):
         description="with it the key of client.admin. Needed before release 17, whose managers "
         "cannot make identities; empty: the program is not used",
     )
+    kubernetes: str = Field(
+        "", description="the cluster of ours that it runs in, with Rook or without; empty: none"
+    )
+    namespace: str = Field("rook-ceph", description="where in that cluster")
     pool: Pool = Pool()
     look_seconds: float = Field(
         15.0, ge=1, description="between two looks at it; without news for three it is offline"

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
@@ -50,6 +50,7 @@ from domain.health import Tolerance
 from domain.patience import chosen
 from domain.quarantine import Terms
 from domain.repairs import Prudence
+from domain.storage_home import Home
 from logs import start_log
 from settings import Settings, read
 from store import placing, quarantine, tracking
@@ -72,7 +73,7 @@ from store.stocks import Stocks
 from store.tail import Tail
 from store.tracked import Terms as EdgeTerms
 from store.watches import Watches
-from systems import MissingKeyError
+from systems import Ceph, MissingKeyError
 from workflows.connecting import connected
 from workflows.serving import SCHEDULED, SLOTS, Serving, crew, schedule
 
@@ -150,7 +151,8 @@ class Crew:
         if not ceph.urls:
             return []
         every = timedelta(seconds=ceph.look_seconds)
-        watch = StorageWatch(Observations(self._database), self._storage(), ceph.name, every)
+        home = self._home(ceph) if ceph.kubernetes else None
+        watch = StorageWatch(Observations(self._database), self._storage(), ceph.name, every, home)
         return [watch.run()]
 
     async def close(self) -> None:
@@ -178,8 +180,10 @@ class Crew:
         return self._kept(nodes)
 
     def _kubernetes(self) -> Kubernetes:
-        api = KubernetesApi(self.vault, resolve=self._settings.kaas.resolve)
-        return Kubernetes(self._kept(api))
+        return Kubernetes(self._api())
+
+    def _api(self) -> KubernetesApi:
+        return self._kept(KubernetesApi(self.vault, resolve=self._settings.kaas.resolve))
 
     def _storage(self) -> CephStorage:
         ceph = self._settings.ceph
@@ -193,6 +197,19 @@ class Crew:
 
     def _instances(self) -> Instances:
         return Instances(self._kept(NodeAgents()), Observing(self._database))
+
+    def _home(self, ceph: Ceph) -> Callable[[], Awaitable[Home | None]]:
+        """Looks at the cluster of ours that Ceph runs in."""
+        api = self._api()
+
+        async def look() -> Home | None:
+            cluster = await self.clusters.get(ceph.kubernetes)
+            watched = await self.watches.watched(cluster.uid)
+            if watched is None or not watched.stands:
+                return None
+            return await api.home(watched.node, ceph.namespace)
+
+        return look
 
     def _watching(self) -> Watching:
         """With connections of its own: a thousand that are looked at must not push out those that

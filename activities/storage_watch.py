@@ -6,11 +6,14 @@ away."""
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import structlog
 
 from domain.errors import DomainError
+from domain.storage_home import Home
+from domain.storage_look import Look
 from domain.storage_ports import Sight
 from store.observations import Observations
 
@@ -22,12 +25,19 @@ log = structlog.get_logger()
 
 class StorageWatch:
     def __init__(
-        self, observations: Observations, storage: Sight, cluster: str, every: timedelta
+        self,
+        observations: Observations,
+        storage: Sight,
+        cluster: str,
+        every: timedelta,
+        home: Callable[[], Awaitable[Home | None]] | None = None,
     ) -> None:
+        """`home` looks at the Kubernetes that it belongs to, if it belongs to one."""
         self._observations = observations
         self._storage = storage
         self._cluster = cluster
         self._every = every
+        self._home = home
         self._said = ""
 
     async def run(self) -> None:
@@ -54,9 +64,17 @@ class StorageWatch:
             await self._observations.failed(self._cluster, error.message)
             self._tell(error.message)
         else:
-            await self._observations.keep(self._cluster, seen)
-            self._tell("")
+            home, trouble = await self._at_home()
+            await self._observations.keep(self._cluster, Look(observation=seen, home=home))
+            self._tell(trouble)
         return True
+
+    async def _at_home(self) -> tuple[Home | None, str]:
+        """What there is, or why that cannot be seen: then Ceph's own word has to do."""
+        try:
+            return (await self._home() if self._home else None), ""
+        except DomainError as error:
+            return None, error.message
 
     def _tell(self, trouble: str) -> None:
         """Once when it begins and once when it ends, not every time."""

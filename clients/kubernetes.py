@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from lightkube.resources.core_v1 import Pod
 from lightkube.types import PatchType
 
 from clients.kubernetes_connections import CLIENTS, Connections
+from clients.kubernetes_home import runs_in
 from clients.kubernetes_pods import (
     RESOURCES,
     evicted,
@@ -31,6 +33,7 @@ from domain.machine import Role
 from domain.naming import POOL_LABEL
 from domain.ports import Node, Supply, Vault
 from domain.seen import NodeSeen, Readiness
+from domain.storage_home import Home, home
 
 NETWORK = Path(__file__).parent / "data" / "network.json"
 """The pod network that is installed unless another is given: flannel over VXLAN in 10.244.0.0/16,
@@ -129,6 +132,19 @@ class KubernetesApi:
         an answer says that both work."""
         found = await self._connections.call(node, "GET nodes", _all_nodes)
         return tuple(_seen(each) for each in found)
+
+    async def home(self, node: Node, namespace: str) -> Home:
+        """Its nodes, and what of storage runs in that namespace."""
+        ask = partial(runs_in, namespace=namespace)
+        found = await self._connections.call(node, f"GET what runs in {namespace}", ask)
+        try:
+            return home(namespace, found)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise Unavailable(
+                f"the Kubernetes API of {node.slot.cluster} did not say what runs in {namespace} "
+                f"as others do: {type(error).__name__}",
+                subject=namespace,
+            ) from error
 
     async def label(self, node: Node) -> None:
         """Put the slot's labels on the node, and on a control plane its taint, unless there are no

@@ -1,7 +1,8 @@
 """A Ceph cluster as a whole that is looked after: what it has, and which versions run."""
 
 from domain.frozen import Frozen
-from domain.storage import Observation
+from domain.storage_home import oldest
+from domain.storage_look import Look
 
 MONITORING, DASHBOARD = "prometheus", "dashboard"
 """The manager's modules by which it is watched, by programs and by people."""
@@ -33,18 +34,42 @@ class Totals(Frozen):
 
 class KoorCluster(Frozen):
     name: str
+    namespace: str
     monitored: bool
     dashboard: bool
+    toolbox: bool
+    uses_all_devices: bool
     totals: Totals
     ceph: str
     """The version that the manager runs."""
+    kube: str
+    """The oldest kubelet's. Empty: it belongs to no Kubernetes that we know of."""
 
 
-def koor_cluster(name: str, seen: Observation) -> KoorCluster:
+def koor_cluster(name: str, look: Look) -> KoorCluster:
+    seen, home = look.observation, look.home
     return KoorCluster(
         name=name,
+        namespace=home.namespace if home else name,
         monitored=MONITORING in seen.modules,
         dashboard=DASHBOARD in seen.modules,
-        totals=Totals(nodes=len(seen.hosts), storage_bytes=seen.capacity.total),
+        toolbox=home.toolbox if home else False,
+        uses_all_devices=home.uses_all_devices if home else False,
+        totals=totals(look),
         ceph=seen.version,
+        kube=oldest([each.kubelet for each in home.members]) if home else "",
+    )
+
+
+def totals(look: Look) -> Totals:
+    """Of all nodes of its Kubernetes, or else of its hosts, whose processors nobody tells."""
+    if look.home is None:
+        seen = look.observation
+        return Totals(nodes=len(seen.hosts), storage_bytes=seen.capacity.total)
+    members = look.home.members
+    return Totals(
+        nodes=len(members),
+        storage_bytes=sum(each.storage_bytes for each in members),
+        cpus=sum(each.cpus for each in members),
+        memory_bytes=sum(each.memory_bytes for each in members),
     )

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Sequence
 
-from domain import reliability
 from domain.frozen import Frozen
 from domain.reliability import Score
 from domain.storage import Capacity, Check, Light, Observation
+from domain.storage_resources import Standing
 
 BEST = 100.0
 
@@ -34,15 +34,17 @@ class Radar(Frozen):
     reliability: float
 
 
-def radar(seen: Observation, light: Light, *, ready: int, nodes: int) -> Radar:
-    """The figures for what was seen, in the light that it is shown in, with so many nodes of which
-    so many are ready."""
+def radar(
+    seen: Observation, light: Light, nodes: Sequence[Standing], parts: Sequence[Score]
+) -> Radar:
+    """The figures for what was seen, in the light that it is shown in, with its nodes and parts."""
+    ready = sum(each is Standing.READY for each in nodes)
     return Radar(
         health=HEALTH[light],
-        nodes=BEST * ready / nodes if nodes else 0.0,
+        nodes=BEST * ready / len(nodes) if nodes else 0.0,
         capacity=capacity(seen.capacity),
         stability=stability(seen.checks),
-        reliability=reliable(reliability.parts(seen)),
+        reliability=reliable(parts),
     )
 
 

@@ -2,16 +2,14 @@
 
 `domain/storage_answers.py` reads them out of what the manager answers, `domain/reliability.py` and
 `domain/radar.py` say what they mean. A light that shines says nothing by itself: it is worth as
-much as the look is young and its source alive, and that is what `Seen` is for."""
+much as the look is young and its source alive, and that is what `Seen` in
+`domain/storage_look.py` is for."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 
 from domain.frozen import Frozen
-
-STALE_AFTER = 3
-"""So many intervals without news, and nobody knows any more how it is."""
 
 
 class Light(StrEnum):
@@ -204,19 +202,3 @@ class Observation(Frozen):
 def count(states: Mapping[str, int], is_meant: Callable[[frozenset[str]], bool]) -> int:
     """Placement groups of whose states' words that is true."""
     return sum(number for state, number in states.items() if is_meant(frozenset(state.split("+"))))
-
-
-class Seen(Frozen):
-    """The newest look at a cluster, and how old that may be."""
-
-    cluster: str
-    observation: Observation
-    every: timedelta
-    """How often it is looked."""
-    trouble: str = ""
-    """Why the last look failed."""
-
-    def light(self, now: datetime) -> Light:
-        """What to show. Old news, and news of a manager that hears no mon, are none."""
-        fresh = now - self.observation.at <= STALE_AFTER * self.every
-        return self.observation.light if fresh and self.observation.live else Light.OFFLINE

@@ -6,8 +6,10 @@ does."""
 
 from typing import Protocol
 
+from domain.ports import Node
 from domain.share import Identity, PoolMade, PoolWanted
 from domain.storage import Observation
+from domain.storage_home import Home
 
 
 class Sight(Protocol):
@@ -15,6 +17,13 @@ class Sight(Protocol):
 
     async def observe(self) -> Observation:
         """How it is now."""
+
+
+class Residence(Protocol):
+    """The Kubernetes that a Ceph cluster belongs to, for those who only look."""
+
+    async def home(self, node: Node, namespace: str) -> Home:
+        """Its nodes, and what runs in that namespace. Kinds that are not there are left out."""
 
 
 class Storage(Protocol):

@@ -118,11 +118,17 @@ def _groups(seen: Observation) -> Iterator[Resource]:
 
 
 def _made(kind: str, name: str, standing: Standing, wanted: int, score: Score) -> Resource:
-    """What is not ready is never quite reliable."""
-    capped = min(score, Score.DEGRADED) if standing is Standing.NOT_READY else score
-    return Resource(
-        kind=kind, namespace="", name=name, standing=standing, wanted=wanted, score=capped
+    made = Resource(
+        kind=kind, namespace="", name=name, standing=standing, wanted=wanted, score=score
     )
+    return capped(made)
+
+
+def capped(it: Resource) -> Resource:
+    """What is not ready is never quite reliable."""
+    if it.standing is not Standing.NOT_READY or it.score is None:
+        return it
+    return it.model_copy(update={"score": min(it.score, Score.DEGRADED)})
 
 
 def _placed(it: Resource, cluster: str, light: Light) -> Resource:

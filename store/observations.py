@@ -6,7 +6,7 @@ from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.errors import Unavailable
-from domain.storage import Observation, Seen
+from domain.storage_look import Look, Seen
 from store.engine import Store, reading, transaction
 from store.rows import now
 from store.storage_rows import ObservationRow
@@ -36,12 +36,12 @@ class Observations(Store):
         return True
 
     @transaction
-    async def keep(self, session: AsyncSession, cluster: str, seen: Observation) -> None:
+    async def keep(self, session: AsyncSession, cluster: str, look: Look) -> None:
         """Replace what was known. An older look changes nothing."""
         row = await session.get(ObservationRow, cluster, with_for_update=True)
-        if row is None or (row.seen and Observation.model_validate_json(row.seen).at > seen.at):
+        if row is None or (row.seen and _read(row).observation.at > look.observation.at):
             return
-        row.seen, row.trouble = seen.model_dump_json(), ""
+        row.seen, row.trouble = look.model_dump_json(), ""
 
     @transaction
     async def failed(self, session: AsyncSession, cluster: str, trouble: str) -> None:
@@ -63,7 +63,11 @@ class Observations(Store):
             )
         return Seen(
             cluster=cluster,
-            observation=Observation.model_validate_json(row.seen),
+            look=_read(row),
             every=timedelta(seconds=row.every),
             trouble=row.trouble,
         )
+
+
+def _read(row: ObservationRow) -> Look:
+    return Look.model_validate_json(row.seen)

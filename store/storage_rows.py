@@ -18,6 +18,6 @@ class ObservationRow(Row):
     every: Mapped[float]
     """The interval, in seconds."""
     seen: Mapped[str]
-    """JSON of the domain's Observation, or empty: nobody has seen it yet."""
+    """JSON of the domain's Look, or empty: nobody has seen it yet."""
     trouble: Mapped[str]
     """Why the last look failed. Empty: it did not."""

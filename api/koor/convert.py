@@ -128,8 +128,10 @@ def koor_cluster(it: KoorCluster) -> pb.KoorCluster:
     """Nothing of ours upgrades Ceph, so upgrades are said to be disabled."""
     return pb.KoorCluster(
         name=it.name,
-        namespace=it.name,
+        namespace=it.namespace,
         spec=pb.KoorClusterSpec(
+            use_all_devices=it.uses_all_devices,
+            toolbox_enabled=it.toolbox,
             monitoring_enabled=it.monitored,
             dashboard_enabled=it.dashboard,
             upgrade_options=pb.UpgradeOptions(mode=pb.UPGRADE_MODE_DISABLED),
@@ -137,7 +139,7 @@ def koor_cluster(it: KoorCluster) -> pb.KoorCluster:
         status=pb.KoorClusterStatus(
             total_resources=totals(it.totals),
             meets_minimum_resources=it.totals.enough,
-            current_versions=pb.ProductVersions(ceph=it.ceph),
+            current_versions=pb.ProductVersions(ceph=it.ceph, kube=it.kube),
         ),
     )
 

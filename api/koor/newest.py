@@ -2,7 +2,7 @@
 
 import asyncio
 
-from domain.storage import Seen
+from domain.storage_look import Seen
 from store.observations import Observations
 
 FRESH_SECONDS = 1.0

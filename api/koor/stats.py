@@ -9,8 +9,8 @@ from api.koor.newest import Newest
 from domain.errors import Conflict, NotFound
 from domain.koor_cluster import koor_cluster
 from domain.radar import radar
-from domain.storage import Light, Observation
-from domain.storage_resources import Standing, daemons, nodes, resources
+from domain.storage import Light
+from domain.storage_look import Look, deployments, nodes, parts, resources
 from protos.gen.koor.api.services.stats import stats_pb2 as pb
 from protos.gen.koor.api.services.stats.stats_pb2_grpc import StatsServiceServicer
 
@@ -21,11 +21,15 @@ OBSERVED_AT = "windlass-observed-at"
 """The metadata beside a reply that says how old it is."""
 
 
+INCOMPLETE = "windlass-incomplete"
+"""That which names the kinds that we may not list."""
+
+
 class View(NamedTuple):
     """What a call is answered from."""
 
     name: str
-    seen: Observation
+    look: Look
     light: Light
 
 
@@ -38,37 +42,38 @@ class StatsService(StatsServiceServicer):
         self, request: pb.GetClusterStatsRequest, context: Context
     ) -> pb.GetClusterStatsResponse:
         view = await self._view(context)
-        return pb.GetClusterStatsResponse(stats=convert.stats(view.seen, view.light))
+        return pb.GetClusterStatsResponse(stats=convert.stats(view.look.observation, view.light))
 
     async def GetClusterResources(
         self, request: pb.GetClusterResourcesRequest, context: Context
     ) -> pb.GetClusterResourcesResponse:
-        name, seen, light = await self._view(context)
+        view = await self._view(context)
+        if view.look.home and (kinds := view.look.home.incomplete):
+            self._beside(context, view, (INCOMPLETE, ",".join(kinds)))
         return pb.GetClusterResourcesResponse(
-            resources=map(convert.resource, resources(name, seen, light)),
-            deployments=map(convert.resource, daemons(name, seen, light)),
+            resources=map(convert.resource, resources(*view)),
+            deployments=map(convert.resource, deployments(*view)),
         )
 
     async def GetClusterNodes(
         self, request: pb.GetClusterNodesRequest, context: Context
     ) -> pb.GetClusterNodesResponse:
         view = await self._view(context)
-        return pb.GetClusterNodesResponse(nodes=map(convert.node, nodes(view.seen, view.light)))
+        return pb.GetClusterNodesResponse(nodes=map(convert.node, nodes(view.look, view.light)))
 
     async def GetClusterRadar(
         self, request: pb.GetClusterRadarRequest, context: Context
     ) -> pb.GetClusterRadarResponse:
         view = await self._view(context)
-        found = nodes(view.seen, view.light)
-        ready = sum(node.standing is Standing.READY for node in found)
-        figures = radar(view.seen, view.light, ready=ready, nodes=len(found))
+        found = [node.standing for node in nodes(view.look, view.light)]
+        figures = radar(view.look.observation, view.light, found, parts(view.look))
         return pb.GetClusterRadarResponse(radar=convert.radar(figures))
 
     async def GetKoorCluster(
         self, request: pb.GetKoorClusterRequest, context: Context
     ) -> pb.GetKoorClusterResponse:
         view = await self._view(context)
-        found = koor_cluster(view.name, view.seen)
+        found = koor_cluster(view.name, view.look)
         return pb.GetKoorClusterResponse(koor_cluster=convert.koor_cluster(found))
 
     async def _view(self, context: Context) -> View:
@@ -90,6 +95,12 @@ class StatsService(StatsServiceServicer):
                 do=f"leave {CLUSTER} out",
             )
         seen = await newest.seen()
-        at = seen.observation.at.isoformat(timespec="milliseconds")
-        context.set_trailing_metadata(((REQUEST_ID, running().request_id), (OBSERVED_AT, at)))
-        return View(newest.cluster, seen.observation, seen.light(datetime.now(UTC)))
+        view = View(newest.cluster, seen.look, seen.light(datetime.now(UTC)))
+        self._beside(context, view)
+        return view
+
+    def _beside(self, context: Context, view: View, *more: tuple[str, str]) -> None:
+        """Tell how old all of it is, and what else is to be known."""
+        at = view.look.observation.at.isoformat(timespec="milliseconds")
+        own = ((REQUEST_ID, running().request_id), (OBSERVED_AT, at))
+        context.set_trailing_metadata((*own, *more))

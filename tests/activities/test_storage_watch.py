@@ -34,7 +34,7 @@ async def test_of_many_watches_one_looks(observations: Observations) -> None:
         turns = await asyncio.gather(*(watch.turn() for watch in watches))
         assert turns.count(True) == 1
         assert manager.heard(LOOK) == 1
-        assert (await observations.newest("ceph")).observation.light is Light.OK
+        assert (await observations.newest("ceph")).look.observation.light is Light.OK
 
 
 async def test_trouble_is_told_and_passes(observations: Observations) -> None:
@@ -48,7 +48,7 @@ async def test_trouble_is_told_and_passes(observations: Observations) -> None:
         manager.faults.add(Fault(where="ceph osd.3", how=How.FAIL, times=1000))
         assert await watch.turn()
         newest = await observations.newest("ceph")
-        assert (newest.trouble, newest.observation.light) == ("", Light.WARN)
+        assert (newest.trouble, newest.look.observation.light) == ("", Light.WARN)
 
 
 async def test_it_goes_on_until_it_is_told_to_stop(observations: Observations) -> None:

@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from domain.storage_look import Look
 from store.engine import Database
 from store.observations import Observations
 from tests.cli.running import Windlass
@@ -18,7 +19,7 @@ async def test_what_was_seen_is_shown(real_windlass: Windlass, tmp_path: Path) -
     observations = Observations(database)
     await observations.claim("ceph", timedelta(hours=1))
     now = seen("fs-failed").model_copy(update={"at": datetime.now(UTC)})
-    await observations.keep("ceph", now)
+    await observations.keep("ceph", Look(observation=now))
     await database.close()
     shown = (await real_windlass("storage", "status")).out
     for words in ("HEALTH_ERR", "1 filesystem is offline", "3: 3 up, 3 in", "11.2% of 12.0 GiB"):

@@ -23,6 +23,7 @@ from domain.ports import Node, Supply
 from domain.releases import Release
 from domain.seen import Readiness
 from domain.share import PoolMade, PoolTerms, Share
+from domain.storage_home import COMPONENT, KINDS, OURS
 from sim.clusters import authority
 from sim.clusters.cluster import Taint
 from sim.faults import Fault, How
@@ -116,6 +117,41 @@ async def test_a_cluster_is_told_of_its_pool(
         name: base64.b64decode(value).decode() for name, value in secret["data"].items()
     }
     assert said == {"userID": share.identity.user, "userKey": "a key"}
+
+
+async def test_what_runs_there_of_storage_is_seen(api: KubernetesApi, site: Built) -> None:
+    deployment = {
+        "metadata": {"name": "rook-ceph-tools", "namespace": "default", "labels": {"app": "tools"}},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": "tools"}},
+            "template": {
+                "metadata": {"labels": {"app": "tools", COMPONENT: OURS}},
+                "spec": {"containers": [{"name": "tools", "image": "tools:1"}]},
+            },
+        },
+    }
+    async with site.caller() as http:
+        made = await http.post("/apis/apps/v1/namespaces/default/deployments", json=deployment)
+        assert made.is_success, made.text
+    found = await api.home(node(site, "cp-1"), "default")
+    assert [each.node.name for each in found.members] == ["cp-1", "metal-1"]
+    first = found.members[0]
+    assert (first.kubelet, first.cpus, first.memory_bytes) == (VERSION, 16, 65536000 * 1024)
+    assert first.node.internal == site.addresses["cp-1"]
+    assert first.node.roles == ("control-plane",)
+    assert first.node.created is not None
+    assert [(each.name, each.group) for each in found.deployments] == [("rook-ceph-tools", "tools")]
+    assert (found.is_rook, found.incomplete) == (False, ())
+
+
+async def test_kinds_that_may_not_be_listed_are_named(api: KubernetesApi, site: Built) -> None:
+    forbidden = {"where": "kubernetes hello GET /apis/ceph.rook.io/*", "how": How.REFUSE}
+    site.faults.add(Fault(**forbidden, status=403, message="no", times=4))
+    assert (await api.home(node(site, "cp-1"), "rook-ceph")).incomplete == tuple(KINDS)
+    site.faults.add(Fault(**forbidden, status=500, message="no"))
+    with pytest.raises(Unavailable):
+        await api.home(node(site, "cp-1"), "rook-ceph")
 
 
 async def test_an_api_that_refuses_connections_is_not_ready(

@@ -9,6 +9,7 @@ from domain.storage_resources import Standing, daemons, nodes, resources
 from tests.domain.ceph import seen
 
 OK, DEGRADED, NONE = Score.OK, Score.DEGRADED, Score.NONE
+READY, LOST = Standing.READY, Standing.NOT_READY
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ def test_the_radar_of_what_was_recorded(
     case: str, health: float, capacity: float, stability: float
 ) -> None:
     it = seen(case)
-    read = radar.radar(it, it.light, ready=2, nodes=3)
+    read = radar.radar(it, it.light, [READY, READY, LOST], reliability.parts(it))
     assert (read.health, read.capacity, read.stability) == (health, capacity, stability)
     assert round(read.nodes, 1) == 66.7
     assert read.reliability <= 50, "it has one mon"
@@ -32,7 +33,7 @@ def test_the_radar_of_what_was_recorded(
 
 def test_nothing_is_worth_nothing() -> None:
     empty = seen().model_copy(update={"capacity": seen().capacity.model_copy(update={"total": 0})})
-    read = radar.radar(empty, Light.OFFLINE, ready=0, nodes=0)
+    read = radar.radar(empty, Light.OFFLINE, [], [])
     assert (read.health, read.nodes, read.capacity) == (0, 0, 0)
     assert radar.reliable([]) == 0
     assert radar.stability(seen("fs-failed").checks * 6) == 0
@@ -146,7 +147,7 @@ def _whole() -> Observation:
 def test_a_cluster_with_all_it_should_have_is_reliable() -> None:
     it = _whole()
     assert set(reliability.parts(it)) == {OK}
-    assert radar.radar(it, it.light, ready=3, nodes=3).reliability == 100
+    assert radar.radar(it, it.light, [READY], reliability.parts(it)).reliability == 100
     assert {
         each.score for each in [*resources("c", it, it.light), *daemons("c", it, it.light)]
     } == {OK}

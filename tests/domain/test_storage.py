@@ -3,8 +3,9 @@ from typing import Any
 
 import pytest
 
-from domain.storage import Light, Seen, count
+from domain.storage import Light, count
 from domain.storage_answers import checks, failure_domain, file_system, moment, observed, version
+from domain.storage_look import Look, Seen
 from tests.domain.ceph import AT, answers, recorded, seen
 
 PACIFIC = "ceph version 16.2.15 (618f440892089921c3e944a991122ddc44e60516) pacific (stable)"
@@ -127,11 +128,11 @@ def test_an_answer_without_its_parts_is_none(part: str) -> None:
 
 
 def test_old_news_are_no_news() -> None:
-    it = Seen(cluster="ceph", observation=seen(), every=timedelta(seconds=15))
+    it = Seen(cluster="ceph", look=Look(observation=seen()), every=timedelta(seconds=15))
     assert it.light(AT + timedelta(seconds=45)) is Light.OK
     assert it.light(AT + timedelta(seconds=46)) is Light.OFFLINE
-    deaf = it.model_copy(update={"observation": seen().model_copy(update={"live": False})})
-    assert deaf.light(AT) is Light.OFFLINE
+    deaf = Look(observation=seen().model_copy(update={"live": False}))
+    assert it.model_copy(update={"look": deaf}).light(AT) is Light.OFFLINE
 
 
 def test_what_was_seen_can_be_kept() -> None:

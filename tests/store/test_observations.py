@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from domain.errors import Unavailable
+from domain.storage_look import Look
 from store.engine import Database
 from store.observations import Observations
 from tests.domain.ceph import seen
@@ -32,12 +33,12 @@ async def test_the_newest_is_kept_and_trouble_beside_it(database: Database) -> N
     await observations.failed("ceph", "nobody answers")
     with pytest.raises(Unavailable, match="nobody answers"):
         await observations.newest("ceph")
-    now = seen("under-load")
+    now = Look(observation=seen("under-load"))
     await observations.keep("ceph", now)
-    before = now.at - timedelta(seconds=1)
-    await observations.keep("ceph", seen().model_copy(update={"at": before}))
+    before = now.observation.at - timedelta(seconds=1)
+    await observations.keep("ceph", Look(observation=seen().model_copy(update={"at": before})))
     newest = await observations.newest("ceph")
-    assert (newest.observation, newest.every, newest.trouble) == (now, LONG, "")
+    assert (newest.look, newest.every, newest.trouble) == (now, LONG, "")
     await observations.failed("ceph", "nobody answers")
     newest = await observations.newest("ceph")
-    assert (newest.observation, newest.trouble) == (now, "nobody answers")
+    assert (newest.look, newest.trouble) == (now, "nobody answers")

@@ -12,6 +12,8 @@ from api.koor import convert
 from api.koor.states import RELIABILITY, RESOURCE_STATUS
 from domain.reliability import Score
 from domain.storage import Light
+from domain.storage_home import Home
+from domain.storage_look import Look
 from domain.storage_resources import Standing
 from protos.gen.koor.api.resources.stats import stats_pb2 as parts
 from protos.gen.koor.api.services.stats import stats_pb2 as pb
@@ -47,10 +49,16 @@ def stats(caller: Caller) -> Any:
     return StatsServiceStub(caller.channel)
 
 
-async def see(observations: Observations, case: str = "ok", ago: timedelta = timedelta(0)) -> None:
+async def see(
+    observations: Observations,
+    case: str = "ok",
+    ago: timedelta = timedelta(0),
+    home: Home | None = None,
+) -> None:
     await observations.claim("ceph", EVERY)
     at = datetime.now(UTC) - ago
-    await observations.keep("ceph", seen(case).model_copy(update={"at": at}))
+    look = Look(observation=seen(case).model_copy(update={"at": at}), home=home)
+    await observations.keep("ceph", look)
 
 
 @pytest.mark.parametrize(
