@@ -16,7 +16,7 @@ from domain.naming import AUTO_CLUSTER, as_kubernetes
 from domain.override import Override
 from domain.refusal import Refusal, refuse_if
 from domain.tracking import APP_MOVES, Phase, is_free_to_create, is_free_to_delete
-from domain.usage import BITS, Taken, Usage, public_port
+from domain.usage import BITS, Pool, Taken, Usage
 
 PLATFORM_DEVELOPER = "MobiledgeX"
 """Whose apps may be put into anybody's cluster."""
@@ -140,13 +140,13 @@ def placed(wanted: AppInst, ground: Ground, key_text: str, override: Override) -
 def reclaimed(instance: AppInst, before: Taken, usage: Usage) -> Placed:
     """An instance that stays after all, with the ports that it gave back, or others if those are
     taken by now. Exhausted if none is left."""
-    free, took, ports = dict(usage.ports), [], []
+    pool, took, ports = Pool(usage.ports), [], []
     for port in instance.ports:
         bit = BITS.get(port.protocol)
         if bit is None or (port.public, bit) not in before.ports:
             ports.append(port)
             continue
-        public = public_port(free, port.protocol, port.public)
+        public = pool.take(port.protocol, port.public)
         took.append((public, bit))
         ports.append(port.model_copy(update={"public": public}))
     instance = instance.model_copy(update={"ports": tuple(ports)})

@@ -8,7 +8,7 @@ from domain.clusterinst import ClusterInstKey, IpAccess
 from domain.frozen import Frozen
 from domain.manifest import CARRIED
 from domain.naming import as_dns
-from domain.usage import BITS, Taken, public_port
+from domain.usage import BITS, Pool, Taken
 
 DOMAIN = "mobiledgex.net"
 
@@ -71,15 +71,15 @@ def mapped(
 ) -> tuple[tuple[MappedPort, ...], Taken]:
     """The ports of an instance in the order of its app, and what it takes of `ports`, the public
     ports of its cloudlet. Exhausted if none is left."""
-    free, mine = dict(ports), []
-    made = [_mapped(way, app, port, services, free) for port in wanted]
+    pool, mine = Pool(ports), []
+    made = [_mapped(way, app, port, services, pool) for port in wanted]
     if way is Exposure.SHARED:
         mine = [(each.public, BITS[each.protocol]) for each in made if each.protocol in BITS]
     return tuple(made), Taken(ports=tuple(mine))
 
 
 def _mapped(
-    way: Exposure, app: App, port: Port, services: tuple[Service, ...], free: dict[int, int]
+    way: Exposure, app: App, port: Port, services: tuple[Service, ...], pool: Pool
 ) -> MappedPort:
     if way is Exposure.DEFAULT:
         return MappedPort(protocol=port.protocol, internal=port.number)
@@ -93,7 +93,7 @@ def _mapped(
     protocol = Protocol.TCP if turned else port.protocol
     public = port.number
     if way is Exposure.SHARED:
-        public = public_port(free, protocol, port.number)
+        public = pool.take(protocol, port.number)
     prefix = _prefix(app, protocol, port.number, services)
     return MappedPort(protocol=protocol, internal=port.number, public=public, fqdn_prefix=prefix)
 

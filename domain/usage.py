@@ -4,7 +4,7 @@ Each instance's row says what it took, and exactly that is given back; so sums c
 from the rows, and never fall below nothing."""
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pydantic import Field
 
@@ -73,20 +73,28 @@ def summed(taken: Iterable[Taken]) -> Usage:
     return functools.reduce(plus, taken, Usage())
 
 
-def public_port(ports: dict[int, int], protocol: Protocol, wanted: int) -> int:
-    """Take a public port, which is written into `ports`: the one that is wanted if it is to be had,
-    else the first of those kept for this."""
-    bit = BITS[protocol]
+class Pool:
+    """The public ports of a cloudlet, while they are given to one instance. Nothing is given back
+    meanwhile, so nobody looks twice at a port that is taken."""
 
-    def is_free(number: int) -> bool:
-        return not ports.get(number, 0) & bit
+    def __init__(self, ports: Mapping[int, int]) -> None:
+        self._ports = dict(ports)
+        self._first = dict.fromkeys(BITS.values(), FIRST)
 
-    numbers = range(FIRST, LAST + 1)
-    if wanted not in RESERVED and is_free(wanted):
-        found = wanted
-    else:
-        found = next(filter(is_free, numbers), 0)
-    if not found:
+    def take(self, protocol: Protocol, wanted: int) -> int:
+        """The port that is wanted if it is to be had, else the first of those kept for this."""
+        bit = BITS[protocol]
+        own = wanted not in RESERVED and self._is_free(wanted, bit)
+        found = wanted if own else self._next(bit)
+        self._ports[found] = self._ports.get(found, 0) | bit
+        return found
+
+    def _next(self, bit: int) -> int:
+        for number in range(self._first[bit], LAST + 1):
+            if self._is_free(number, bit):
+                self._first[bit] = number + 1
+                return number
         raise Refusal.APPINST_NO_PORTS()
-    ports[found] = ports.get(found, 0) | bit
-    return found
+
+    def _is_free(self, number: int, bit: int) -> bool:
+        return not self._ports.get(number, 0) & bit

@@ -28,20 +28,25 @@ from store import answers, cloudlet_refs, operations, reports, settling, shelf, 
 from store.edge_rows import ClusterInstRow
 from store.engine import Database, Store, reading, transaction
 from store.rows import OperationRow
-from store.tracked import Requested, Terms
+from store.tracked import Requested, Terms, Turns
 
 
 class ClusterInsts(Store):
     def __init__(self, database: Database, terms: Terms) -> None:
         super().__init__(database)
         self._terms = terms
+        self._turns = Turns()
 
-    @transaction
-    async def request_create(
-        self, session: AsyncSession, wanted: ClusterInst, override: Override, ask: Ask
-    ) -> Requested:
+    async def request_create(self, wanted: ClusterInst, override: Override, ask: Ask) -> Requested:
         """A new cluster, or one whose delete failed, as it is stored. Taken at once if nobody is
         waited for."""
+        async with self._turns.of(wanted.key.cloudlet):
+            return await self._accept(wanted, override, ask)
+
+    @transaction
+    async def _accept(
+        self, session: AsyncSession, wanted: ClusterInst, override: Override, ask: Ask
+    ) -> Requested:
         if earlier := await answers.answered(session, ask):
             return Requested(operation=operations.as_operation(earlier))
         await tracked.refuse_unready(session, wanted.key.cloudlet, override)

@@ -3,10 +3,12 @@
 Rows are locked in one order: records that are named, the cloudlet's row of what is taken, the
 instance, its operation, whatever that is part of."""
 
+import asyncio
 import json
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 from uuid import uuid4
+from weakref import WeakValueDictionary
 
 from sqlalchemy import delete, insert, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -59,6 +61,18 @@ class Requested(Frozen):
     operation: Operation
     superseded: OperationId | None = None
     """The operation that must be told to stop."""
+
+
+class Turns:
+    """One at a time for each cloudlet, before a connection is taken: those that would only wait for
+    the cloudlet's row in the database keep nobody else from it."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def of(self, key: CloudletKey) -> asyncio.Lock:
+        """Whoever has it has the turn."""
+        return self._locks.setdefault(cloudlet_text(key), asyncio.Lock())
 
 
 async def held(session: AsyncSession, noun: Noun, key: str) -> AnyRow | None:

@@ -18,7 +18,7 @@ from domain.exposure import MappedPort
 from domain.override import Override
 from domain.refusal import Refusal
 from domain.tracking import Phase
-from domain.usage import FIRST, LAST, Taken, Usage, public_port, summed
+from domain.usage import FIRST, LAST, Pool, Taken, Usage, summed
 from tests.domain.test_clusterinst import SMALL, WEST, Case, told
 
 PLACE = CloudletKey(operator="Tele", name="we st")
@@ -288,8 +288,8 @@ def test_what_is_taken_adds_up_as_it_always_did() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from([Protocol.TCP, Protocol.UDP]), st.integers(1, 65535))))
 def test_no_port_is_given_twice(asked: list[tuple[Protocol, int]]) -> None:
-    ports: dict[int, int] = {}
-    given = [(protocol, public_port(ports, protocol, number)) for protocol, number in asked]
+    pool = Pool({})
+    given = [(protocol, pool.take(protocol, number)) for protocol, number in asked]
     assert len(set(given)) == len(given)
 
 

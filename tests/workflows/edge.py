@@ -69,7 +69,7 @@ def does(what: str, at: Phase, noun: Noun | None = None) -> Fault:
 class Site:
     """The stores, as the processes around them have them."""
 
-    client: Client
+    client: Client | None
     database: Database
     queues: str
     clusters: ClusterInsts
@@ -211,13 +211,13 @@ class Site:
     async def cancel(self, requested: Requested) -> None:
         """Tell an operation's workflow to stop, as the API does."""
         with suppress(RPCError):
-            await self.client.get_workflow_handle(f"op-{requested.operation.id}").cancel()
+            await self.temporal.get_workflow_handle(f"op-{requested.operation.id}").cancel()
 
     async def carry_out(self, requested: Requested) -> Operation:
         """Run the operation's workflow to its end, however it ends."""
         operation = requested.operation
         if operation.stage is Stage.REQUESTED:
-            handle = await self.client.start_workflow(
+            handle = await self.temporal.start_workflow(
                 CATALOGUE[operation.kind].run,
                 operation.id,
                 id=f"op-{operation.id}",
@@ -276,6 +276,11 @@ class Site:
             key = key_text.appinst_text(appinst_key("shop", name))
         await self.say(noun, key, phase, *errors)
 
+    @property
+    def temporal(self) -> Client:
+        assert self.client is not None, "these stores are nobody's to carry anything out"
+        return self.client
+
     async def say(self, noun: Noun, key: str, phase: Phase, *errors: str) -> None:
         """Say something of an instance, as its resource manager does, and nudge who waits."""
         store = self.clusters if noun is Noun.CLUSTER_INST else self.apps
@@ -283,12 +288,12 @@ class Site:
             waiting = await store.forget(key)
         else:
             waiting = await store.observe(Report(key=key, phase=phase, errors=errors))
-        if waiting is not None:
+        if waiting is not None and self.client is not None:
             await self.nudge(waiting)
 
     async def nudge(self, operation: OperationId) -> None:
         with suppress(RPCError):  # it has not begun, or has ended
-            await self.client.get_workflow_handle(f"op-{operation}").signal("nudge")
+            await self.temporal.get_workflow_handle(f"op-{operation}").signal("nudge")
 
 
 def cluster_key(name: str, developer: str = "acme") -> ClusterInstKey:
@@ -308,9 +313,29 @@ async def site(
     patience: Patience | None = None,
 ) -> AsyncIterator[Site]:
     """A site that is described, and whose resource manager is at work."""
-    terms = Terms(patience=patience or Patience())
     tail = Tail(database)
-    place = Site(
+    place = described(database, tail, Terms(patience=patience or Patience()), client, queues)
+    await place.describe()
+    managing = asyncio.create_task(place.manage())
+    try:
+        yield place
+    finally:
+        managing.cancel()
+        with suppress(asyncio.CancelledError):
+            await managing
+        await tail.close()
+
+
+def described(
+    database: Database,
+    tail: Tail,
+    terms: Terms | None = None,
+    client: Client | None = None,
+    queues: str = "",
+) -> Site:
+    """The stores alone, over whatever there is."""
+    terms = terms or Terms()
+    return Site(
         client,
         database,
         queues,
@@ -323,12 +348,3 @@ async def site(
         Shelf(database),
         Steering(database),
     )
-    await place.describe()
-    managing = asyncio.create_task(place.manage())
-    try:
-        yield place
-    finally:
-        managing.cancel()
-        with suppress(asyncio.CancelledError):
-            await managing
-        await tail.close()

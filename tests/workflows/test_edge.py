@@ -4,13 +4,17 @@ own."""
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from temporalio import activity
 from temporalio.testing import WorkflowEnvironment
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from domain.awaiting import Aim
 from domain.errors import DomainError
@@ -26,7 +30,7 @@ from store.sealing import Seal
 from store.secrets import Secrets
 from store.tracked import Requested
 from tests.workflows.edge import Fault, Site, does, obeys, site
-from tests.workflows.yard import yard
+from tests.workflows.yard import Trouble, yard
 
 CLUSTER, APP = Noun.CLUSTER_INST, Noun.APP_INST
 CREATE, UPDATE, DELETE = Phase.CREATE_REQUESTED, Phase.UPDATE_REQUESTED, Phase.DELETE_REQUESTED
@@ -418,3 +422,60 @@ def called(name: str, noun: Noun) -> str:
 def check_end(ended: Operation, error: str) -> None:
     assert (ended.failure.message if ended.failure else "") == error
     assert (ended.stage is Stage.SUCCEEDED) is (not error)
+
+
+@dataclass
+class Stuttering(Trouble):
+    """Books of instances that are kept twice each, as they are when a worker dies between the
+    writing and the report."""
+
+    kept: int = 0
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
+        return _Stutters(next, self)
+
+
+class _Stutters(ActivityInboundInterceptor):
+    def __init__(self, next: ActivityInboundInterceptor, trouble: Stuttering) -> None:
+        super().__init__(next)
+        self._trouble = trouble
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:
+        answer = await self.next.execute_activity(input)
+        if activity.info().activity_type.startswith(("tracking.", "progress.begin")):
+            self._trouble.kept += 1
+            answer = await self.next.execute_activity(input)
+        return answer
+
+
+async def test_what_is_done_twice_is_done_once(
+    temporal: WorkflowEnvironment, tmp_path: Path
+) -> None:
+    url = f"sqlite+aiosqlite:///{tmp_path}/windlass.db"
+    await schema.upgrade(url)
+    database = Database(url)
+    vault = Secrets(database, Seal(AESGCM.generate_key(bit_length=256)))
+    prefix = f"{uuid4().hex[:8]}-"
+    trouble = Stuttering()
+    async with (
+        yard(temporal.client, database, vault, prefix, trouble=trouble),
+        site(temporal.client, database, prefix) as place,
+    ):
+        made = await place.carry_out(await place.create_app(cluster="autocluster1"))
+        check_end(made, "")
+        changed = await place.carry_out(await place.resize_cluster("autocluster1"))
+        assert await place.told(changed) == ["Updating", "Ready", "Updated successfully"]
+        place.fault = lambda _noun, _asked: "fail"
+        failed = await place.carry_out(await place.delete_app(cluster="autocluster1"))
+        check_end(failed, BROKE)
+        place.fault = obeys
+        check_end(await place.carry_out(await place.create_app("agent", "autocluster1")), "")
+        gone = await place.carry_out(await place.delete_app(cluster="autocluster1"))
+        assert set(await place.told(gone)) == {
+            *(*GONE[APP], *GONE[CLUSTER]),
+            *("Deleting auto-cluster inst", "Autodeleting appinst agent"),
+        }
+        assert await place.phases() == {}
+        assert await place.usage() == Usage()
+    assert trouble.kept > 15
+    await database.close()
