@@ -103,6 +103,29 @@ async def version(call: Call) -> None:
     await versions.show(call)
 
 
+@app.command("exec")
+@command
+async def exec_(
+    call: Call,
+    instance: Annotated[
+        str,
+        typer.Argument(
+            metavar="DEVELOPER/APP/VERSION/OPERATOR/CLOUDLET[/CLUSTER]", help="Where it runs."
+        ),
+    ],
+    words: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="What to run there.")],
+    container: Annotated[
+        str, typer.Option("--container", metavar="NAME", help="Not in the first, but there.")
+    ] = "",
+) -> int:
+    """Run a command where an app at the edge runs.
+
+    Shows what it writes, and exits as it does."""
+    from cli.exec import execute
+
+    return await execute(call, instance, words, container)
+
+
 @app.command("apply")
 @command
 async def apply(call: Call, file: SiteFile, plan: SitePlan = False) -> None:

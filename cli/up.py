@@ -16,6 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from cli.calling import Call, complain
+from cli.cloudlets import EXEC_HINT, NAMES, OPERATOR, raise_cloudlets
 from cli.complaints import Code, Complaint
 from cli.parts import Part, Site, answers, listening, refuse_taken_ports
 
@@ -83,7 +84,7 @@ async def _whole(
     ended = asyncio.create_task(site.ended())
     try:
         if cluster:
-            making = asyncio.create_task(_first_cluster(call, out))
+            making = asyncio.create_task(_firsts(call, settings, out))
             await asyncio.wait([making, ended], return_when=asyncio.FIRST_COMPLETED)
             making.cancel()  # if a part has ended, nobody carries it on
             if not ended.done():
@@ -95,6 +96,13 @@ async def _whole(
         ended.cancel()
     complain(call.page, complaint)
     return complaint.code
+
+
+async def _firsts(call: Call, settings: "Settings", out: "Console") -> None:
+    """What there is to begin with: an app on each cloudlet, and a cluster."""
+    if settings.site.embedded:
+        await raise_cloudlets(call, out)
+    await _first_cluster(call, out)
 
 
 async def _first_cluster(call: Call, out: "Console") -> None:
@@ -167,6 +175,7 @@ CLUSTER_HINTS = (
     f"windlass cluster nodes {FIRST}",
     f"windlass cluster kubeconfig {FIRST} --merge --use && kubectl get nodes",
     "windlass cluster create blue --control-planes 3 --pool worker=2 --wait",
+    EXEC_HINT,
 )
 
 
@@ -179,7 +188,8 @@ def _parts(settings: "Settings") -> list[Part]:
     chosen = [_temporal(settings)] if settings.temporal.embedded else []
     if settings.site.embedded:
         chosen.append(_simulated_site(settings))
-    return [*chosen, _api(settings), _worker(settings)]
+    chosen += [_api(settings), _worker(settings)]
+    return [*chosen, _cloudlets()] if settings.site.embedded else chosen
 
 
 def _temporal(settings: "Settings") -> Part:
@@ -228,6 +238,16 @@ def _worker(settings: "Settings") -> Part:
         raise Complaint("worker.py is not installed", do="make .venv")
     listens = {"WINDLASS_WORKER__METRICS_PORT": address}
     return Part("worker", [sys.executable, found.origin], lambda: listening(address), listens)
+
+
+def _cloudlets() -> Part:
+    """The resource managers. Whoever places something there waits until they are connected."""
+    named = [word for name in NAMES for word in ("--cloudlet", f"{OPERATOR}/{name}")]
+    return Part("cloudlets", [sys.executable, "-m", "sim", "crm", *named], _at_once)
+
+
+async def _at_once() -> bool:
+    return True
 
 
 def _program(name: str) -> str:

@@ -130,7 +130,13 @@ def parser() -> argparse.ArgumentParser:
     _takes_faults(whole)
     parts = whole.add_subparsers(dest="part", title="instead of the site")
     crm = parts.add_parser("crm", description="Manage a cloudlet that only remembers.")
-    crm.add_argument("--cloudlet", required=True, metavar="OPERATOR/NAME", help="whose manager")
+    crm.add_argument(
+        "--cloudlet",
+        action="append",
+        required=True,
+        metavar="OPERATOR/NAME",
+        help="whose manager; given more than once, there are as many",
+    )
     crm.add_argument(
         "--controller",
         action="append",
@@ -160,9 +166,12 @@ def work(given: argparse.Namespace, settings: Settings) -> Coroutine[Any, Any, N
     if given.part != "crm":
         return serve(settings, plan(settings.site.faults_file, given.fault))
     controllers = given.controller or [settings.edge.notify_address or settings.grpc_address]
-    key, faults = cloudlet_key(given.cloudlet), plan(None, given.fault)
-    crm = practice(key, controllers, faults, given.seconds)
-    return manage(crm, given.cloudlet, partial(print, flush=True))
+    faults = plan(None, given.fault)
+    crms = {
+        name: practice(cloudlet_key(name), controllers, faults, given.seconds)
+        for name in given.cloudlet
+    }
+    return manage(crms, partial(print, flush=True))
 
 
 def main() -> int:

@@ -30,7 +30,7 @@ HURRIED = {"DEPLOY": "0.2", "BOOT": "0.1", "CLOUD_INIT": "0.1", "RELEASE": "0.1"
     "NODE_READY": "0.1",
 }
 
-UP_SECONDS = 50
+UP_SECONDS = 100
 
 
 class Place:

@@ -41,7 +41,7 @@ def held(place: Place) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(240)
 def test_one_command_brings_up_a_cluster_that_kubectl_can_use(place: Place) -> None:
     with place.up() as site:
         site.until("^up\\. Ctrl-C")
@@ -58,6 +58,12 @@ def test_one_command_brings_up_a_cluster_that_kubectl_can_use(place: Place) -> N
         assert nodes.stdout.count(" Ready ") == 3
         assert "control-plane" in nodes.stdout
         assert list((place.home / ".kube").glob("*backup*")), "no backup of what was there"
+
+        assert "app shop runs on the cloudlets tele/west, tele/east" in site.said
+        said = place.run("exec", "acme/shop/1.0/tele/east", "--", "echo", "hello")
+        assert (said.returncode, said.stdout) == (0, "hello\n"), said.stderr
+        said = place.run("exec", "acme/shop/1.0/tele/west", "--", "exit", "3")
+        assert said.returncode == 3, said.stderr
 
         added = place.run("pool", "add", "hello", "more=1", "--wait")
         assert added.returncode == 0, added.stderr

@@ -114,5 +114,5 @@ async def test_a_killed_site_finishes_what_it_was_told(surroundings: dict[str, s
 
 def test_a_resource_manager_is_asked_for_by_its_cloudlet() -> None:
     given = parser().parse_args(["crm", "--cloudlet", "tele/west", "--fault", "crm-slow"])
-    assert (given.part, given.cloudlet, given.fault) == ("crm", "tele/west", ["crm-slow"])
+    assert (given.part, given.cloudlet, given.fault) == ("crm", ["tele/west"], ["crm-slow"])
     assert parser().parse_args(["--fault", "maas-full"]).fault == ["maas-full"]
