@@ -8,9 +8,9 @@ import signal
 import sys
 from pathlib import Path
 
-import grpc.aio
 import uvloop
 
+from agent.bearing import opened
 from agent.choosing import chosen
 from agent.instances import Terms
 from agent.runtime import Amounts
@@ -28,7 +28,7 @@ async def serve(settings: Settings) -> None:
     node = settings.agent.node or platform.node()
     folder = settings.state.absolute() / "agents" / node
     runtime, why = await chosen(settings.agent.runtime, node, folder)
-    channel = grpc.aio.insecure_channel(settings.agent.control, options=KEEPALIVE)
+    channel = opened(settings.agent.control, KEEPALIVE)
     plan = planned(settings, node, (await build.found()).version)
     agent = Agent(plan, runtime, channel, why=why)
     told: asyncio.Queue[bool] = asyncio.Queue()

@@ -214,7 +214,8 @@ class Api:
 
     def _entered(self) -> Entrance:
         said, auth = self._settings, self._settings.auth
-        doors = [said.grpc_address, said.http_address, said.edge.notify_address]
+        doors = [said.grpc_address, said.http_address]
+        doors += [said.edge.notify_address, said.nodes.also_listen]
         terms = SignInTerms(auth.token_lifetime, auth.token_idle, auth.password_login)
         is_open = access.is_open(
             auth.mode, filter(None, doors), beyond_loopback=auth.open_beyond_loopback

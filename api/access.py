@@ -22,7 +22,7 @@ FORESEE = Permission(WRITERS)
 """Does all that a change does, and takes it back."""
 GOVERN = Permission(frozenset({Role.ADMIN}), changes=True)
 INSPECT = Permission(frozenset({Role.ADMIN}))
-REPORT = Permission(frozenset({Role.AGENT, Role.ADMIN}))
+REPORT = Permission(WRITERS | {Role.AGENT})
 """For programs at the edge and on nodes. What they say all day is not in the audit trail."""
 SHARED = Permission(READERS | {Role.DEVELOPER})
 """What every developer may see, since their objects are made of it."""

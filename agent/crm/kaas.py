@@ -11,6 +11,7 @@ import grpc
 import grpc.aio
 import structlog
 
+from agent.bearing import opened
 from agent.crm.manifests import Manifests
 from agent.crm.platform import AppOrder, Output, Resources
 from agent.crm.replica import ident
@@ -37,7 +38,7 @@ class Kaas:
     ) -> None:
         """`resources` is what its operator says there is: the API does not tell."""
         options = [("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1)]
-        self._channel = grpc.aio.insecure_channel(address, options=options)
+        self._channel = opened(address, options)
         self._stub = ClusterStub(self._channel)
         self._resources = resources
         self._look_seconds = look_seconds

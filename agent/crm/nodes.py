@@ -12,6 +12,7 @@ import grpc
 import grpc.aio
 import structlog
 
+from agent.bearing import opened
 from agent.crm.platform import AppOrder, Output, Resources
 from agent.crm.replica import ident
 from domain.errors import Failed
@@ -45,7 +46,7 @@ class Nodes:
     ) -> None:
         """`resources` is what its operator says there is: the scheduler does not tell."""
         options = [("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1)]
-        self._channel = grpc.aio.insecure_channel(address, options=options)
+        self._channel = opened(address, options)
         self._instances = InstanceServiceStub(self._channel)
         self._metadata: Metadata = ((RESTART, "always"), *(((POOL, pool),) if pool else ()))
         self._resources, self._again_seconds = resources, again_seconds

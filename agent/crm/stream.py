@@ -9,6 +9,7 @@ import grpc
 import grpc.aio
 import structlog
 
+from agent.bearing import opened
 from agent.crm.replica import KINDS
 from agent.crm.reports import Reports
 from protos.gen.edge.exec_pb2 import ExecRequest
@@ -82,7 +83,7 @@ class Stream:
 
     async def _hold(self, address: str) -> None:
         """Hold a stream to a controller as long as it lasts."""
-        async with grpc.aio.insecure_channel(address, options=OPTIONS) as channel:
+        async with opened(address, OPTIONS) as channel:
             try:
                 async with asyncio.timeout(DIAL_SECONDS):
                     await _dialled(channel)
