@@ -49,8 +49,8 @@ class _Answers(_Bearer, grpc.aio.UnaryStreamClientInterceptor):
 
 
 class _Asks(_Bearer, grpc.aio.StreamUnaryClientInterceptor):
-    intercept_stream_unary = _Bearer._carried
+    intercept_stream_unary = _Bearer._carried  # type: ignore[assignment]
 
 
 class _Both(_Bearer, grpc.aio.StreamStreamClientInterceptor):
-    intercept_stream_stream = _Bearer._carried  # type: ignore[assignment] (a parameter's name)
+    intercept_stream_stream = _Bearer._carried  # type: ignore[assignment]
