@@ -185,6 +185,7 @@ class Pods(Part):
 
 
 class Agent(Part):
+    embedded: int = Field(3, ge=0, description="how many nodes `windlass up` runs")
     node: str = Field("", description="the node's id; empty: this machine's name")
     runtime: Literal["auto", "podman", "process", "simulated"] = Field(
         "auto", description="what carries pods. auto: podman if it proves to work, else process"

@@ -1,6 +1,7 @@
 """The node agent: `python -m agent`. SIGTERM drains it: what runs is stopped, and the node leaves.
 SIGINT has it go away and leave everything running, to be found again by the next one."""
 
+import argparse
 import asyncio
 import json
 import platform
@@ -31,13 +32,13 @@ async def serve(settings: Settings) -> None:
     channel = opened(settings.agent.control, KEEPALIVE)
     plan = planned(settings, node, (await build.found()).version)
     agent = Agent(plan, runtime, channel, why=why)
-    told: asyncio.Queue[bool] = asyncio.Queue()
+    signals: asyncio.Queue[bool] = asyncio.Queue()
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, told.put_nowait, True)
-    loop.add_signal_handler(signal.SIGINT, told.put_nowait, False)
+    loop.add_signal_handler(signal.SIGTERM, signals.put_nowait, True)
+    loop.add_signal_handler(signal.SIGINT, signals.put_nowait, False)
     listens = await agent.start()
     print(json.dumps({"node": node, "agent": listens, "why": why}), flush=True)
-    drains = await told.get()
+    drains = await signals.get()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.remove_signal_handler(number)  # whoever says it twice does not want to wait
     if drains:
@@ -80,9 +81,21 @@ def certificate(path: Path) -> str:
         ) from error
 
 
+def told() -> dict[str, str]:
+    """What the command line says of the agent, over what is set."""
+    parser = argparse.ArgumentParser(prog="python -m agent", description="Be a node.")
+    parser.add_argument("--node", metavar="ID", help="the node's id")
+    parser.add_argument("--listen", metavar="HOST:PORT", help="where to serve")
+    parser.add_argument("--control", metavar="HOST:PORT", help="where the control plane is")
+    return {name: said for name, said in vars(parser.parse_args()).items() if said}
+
+
 def main() -> int:
+    said = told()
     try:
         settings = read()
+        agent = settings.agent.model_copy(update=said)
+        settings = settings.model_copy(update={"agent": agent})
         start_log(settings)
         uvloop.run(serve(settings))
     except DomainError as error:

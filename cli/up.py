@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from cli.calling import Call, complain
 from cli.cloudlets import EXEC_HINT, NAMES, OPERATOR, raise_cloudlets
 from cli.complaints import Code, Complaint
+from cli.fleet import agents, first_instance
 from cli.parts import Part, Site, answers, listening, refuse_taken_ports
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ async def run(call: Call, *, cluster: bool = True) -> int:
     with _alone(settings.state):
         site = Site(_made(settings.state / "log"))
         parts = _parts(settings)
-        refuse_taken_ports(parts)
+        refuse_taken_ports([*parts, *agents(settings)])
         await migrate()
         first = await _stored("administrator")
         try:
@@ -78,9 +79,15 @@ async def _whole(
     first: str,
 ) -> int:
     out, began = call.page.out, monotonic()
-    for part in parts:
+
+    async def start(part: Part) -> None:
         await site.start(part)
         out.print(f"{monotonic() - began:5.1f} s  {part.name} is up{_where(part)}")
+
+    for part in parts:
+        await start(part)
+    fleet = agents(settings)
+    await asyncio.gather(*map(start, fleet))
     ended = asyncio.create_task(site.ended())
     try:
         if cluster:
@@ -99,10 +106,12 @@ async def _whole(
 
 
 async def _firsts(call: Call, settings: "Settings", out: "Console") -> None:
-    """What there is to begin with: an app on each cloudlet, and a cluster."""
+    """What there is to begin with: an app on each cloudlet, a cluster, and an instance."""
     if settings.site.embedded:
         await raise_cloudlets(call, out)
     await _first_cluster(call, out)
+    if settings.agent.embedded:
+        await first_instance(call, out)
 
 
 async def _first_cluster(call: Call, out: "Console") -> None:
@@ -176,6 +185,7 @@ CLUSTER_HINTS = (
     f"windlass cluster kubeconfig {FIRST} --merge --use && kubectl get nodes",
     "windlass cluster create blue --control-planes 3 --pool worker=2 --wait",
     EXEC_HINT,
+    "windlass pod list && windlass events -f",
 )
 
 

@@ -212,7 +212,10 @@ class Podman:
             pid=int(state["Pid"]) or -1,
             exit_code=int(state["ExitCode"]),
             started_ns=_ns(state["StartedAt"]),
-            finished_ns=_ns(state["FinishedAt"]),
+            # One that ends at once has ended before podman notes that it has begun.
+            finished_ns=max(_ns(state["FinishedAt"]), _ns(state["StartedAt"]))
+            if condition is Condition.EXITED
+            else 0,
             cgroup=str(state.get("CgroupPath") or ""),
             network=NETWORK,
             ip=str((settings.get("Networks") or {}).get(NETWORK, {}).get("IPAddress") or ""),

@@ -72,6 +72,18 @@ class Service:
         if self._process and self._process.returncode is None:
             self._process.terminate()
             await self._process.wait()
+            await self._unmount()
+
+    async def _unmount(self) -> None:
+        """Let go of the storage, so that whoever wants to can remove it. While containers run in
+        it, it stays."""
+        umount = await asyncio.create_subprocess_exec(
+            "umount",
+            str(self.folder / "storage" / "overlay"),
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        await umount.wait()
 
     async def _begin(self) -> None:
         for place in (self.folder / "storage", self.folder / "net", self._run / "libpod"):

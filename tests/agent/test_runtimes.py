@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -27,8 +26,6 @@ def folder() -> Iterator[Path]:
     """Not one of pytest's, which cannot be removed while podman has storage mounted in it."""
     folder = Path(tempfile.mkdtemp(prefix="windlass-runtimes-"))
     yield folder
-    if (folder / "storage").exists():
-        subprocess.run(["umount", folder / "storage" / "overlay"], check=False, capture_output=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -22,6 +22,7 @@ PORTS = {
     "WINDLASS_HTTP_ADDRESS": "127.0.0.1:{}",
     "WINDLASS_WORKER__METRICS_PORT": "{}",
     "WINDLASS_KAAS__SSH_PORT": "{}",
+    "WINDLASS_AGENT__LISTEN": "127.0.0.1:{}",
 }
 
 HURRIED = {"DEPLOY": "0.2", "BOOT": "0.1", "CLOUD_INIT": "0.1", "RELEASE": "0.1"} | {
@@ -53,6 +54,8 @@ class Place:
             "WINDLASS_CEPH__URLS": f'["http://127.0.0.1:{found["WINDLASS_SITE__PORT"]}/ceph"]',
             "WINDLASS_ADDRESS": prefix["WINDLASS_GRPC_ADDRESS"],
             "WINDLASS_HTTP": f"http://{prefix['WINDLASS_HTTP_ADDRESS']}",
+            "WINDLASS_AGENT__EMBEDDED": "1",
+            "WINDLASS_AGENT__RUNTIME": "process",  # storage of podman would outlive the test
             "HOME": str(self.home),
             "NO_COLOR": "1",
         }
