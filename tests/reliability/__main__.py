@@ -34,6 +34,7 @@ def drills() -> Drills:
         drill_boundaries,
         drill_histories,
         drill_kills,
+        drill_notify,
         drill_rush,
         drill_store,
     )
@@ -45,6 +46,8 @@ def drills() -> Drills:
         "histories-postgresql": Drill(drill_histories.on_postgresql, runs=40),
         "rush": Drill(drill_rush.on_sqlite),
         "rush-postgresql": Drill(drill_rush.on_postgresql),
+        "notify": Drill(drill_notify.notify),
+        "partitions": Drill(drill_notify.partitions),
         "R01": Drill(drill_boundaries.drill),
         "R04": Drill(drill_store.postgres_killed),
         "R05": Drill(drill_store.api_killed),

@@ -57,9 +57,9 @@ class Peer:
         packed = Packed(type_url=f"type.googleapis.com/{name}", value=message.SerializeToString())
         self.say(Notice(action=action, any=packed))
 
-    async def until(self, true: Callable[[], object]) -> None:
+    async def until(self, true: Callable[[], object], seconds: float = SECONDS) -> None:
         """Wait until what has been told makes something true."""
-        async with asyncio.timeout(SECONDS), self._told:
+        async with asyncio.timeout(seconds), self._told:
             await self._told.wait_for(true)
 
     async def synced(self) -> None:
