@@ -1,4 +1,4 @@
-"""The fleet as placement sees it: all nodes at one moment, kept for half a second.
+"""The fleet as placement sees it: all nodes at one moment, kept for two seconds.
 
 Whoever places hundreds of instances a second cannot read a thousand rows for each. So a snapshot is
 shared, and what is placed meanwhile is added to it. It may be wrong: a reservation compares again
@@ -17,7 +17,7 @@ from domain.placement import Amounts, Node, Request
 from store.labels import labels_of
 from store.node_rows import HostPortRow, NodeRow, PlacementRow
 
-SNAPSHOT_SECONDS = 0.5
+SNAPSHOT_SECONDS = 2.0
 
 NODES = select(
     NodeRow.id,
@@ -65,9 +65,9 @@ class Fleet:
         if node := self._nodes.get(id):
             self._nodes[id] = replace(node, reserved=node.reserved + limit)
 
-    def forget(self) -> None:
-        """Read the nodes anew before the next placement: the snapshot was wrong."""
-        self._read_at = float("-inf")
+    def shun(self, id: str) -> None:
+        """Leave a node out that turned out to be other than it was read, until it is read anew."""
+        self._nodes.pop(id, None)
 
 
 async def _taken(session: AsyncSession, request: Request) -> dict[str, frozenset[int]]:

@@ -38,6 +38,16 @@ LOOSE_PORTS = range(30_000, 32_768)
 """Where a port on the host is found for those who do not mind which."""
 
 
+HERE = select(
+    PlacementRow.uid,
+    PlacementRow.instance,
+    PlacementRow.left,
+    PlacementRow.ip,
+    PlacementRow.workload,
+)
+"""What a reservation has to know of those who are on its node."""
+
+
 class Placing(Store):
     def __init__(self, database: Database, fleet: Fleet) -> None:
         super().__init__(database)
@@ -136,7 +146,7 @@ class Placing(Store):
                     row.heeded = True  # the workflow itself is at it
                     moves.move(session, row, Phase.SCHEDULED, f"scheduled on {node}")
                     return
-                self._fleet.forget()
+                self._fleet.shun(node)
                 if tries == TRIES and not fresh:
                     break
         said = refusal(judged(request, nodes))
@@ -251,14 +261,16 @@ async def _cleaned(session: AsyncSession, row: InstanceRow, errand: Errand) -> N
 
 async def _reserve(session: AsyncSession, row: InstanceRow, spec: InstanceSpec, node: str) -> bool:
     """Take what the instance needs of the node, unless it is not there any more."""
-    if not await _take(session, node, spec.limit):
+    subnet = await _take(session, node, spec.limit)
+    if subnet is None:
         return False
-    here = list(await session.scalars(select(PlacementRow).where(PlacementRow.node == node)))
+    here = list(await session.execute(HERE.where(PlacementRow.node == node)))
     for older in [each for each in here if each.left and each.instance == row.id]:
-        await moves.forget(session, older)  # its agent removes it for the newer one
+        left = await session.get(PlacementRow, (node, older.uid))
+        if left is not None:
+            await moves.forget(session, left)  # its agent removes it for the newer one
         here.remove(older)
-    subnet = await session.scalar(select(NodeRow.subnet).where(NodeRow.id == node))
-    ip = address_in(subnet or "", {each.ip for each in here}, spec.ip)
+    ip = address_in(subnet, {each.ip for each in here}, spec.ip)
     ports = await _ports(session, spec.ports, node)
     demands = spec.demands
     copies = sum(each.workload == demands.workload and not each.left for each in here)
@@ -293,8 +305,9 @@ def _placement(
     )
 
 
-async def _take(session: AsyncSession, node: str, wanted: Amounts, *, sign: int = 1) -> bool:
-    """Count more as taken, if there is room for it and the node takes anything; or less again."""
+async def _take(session: AsyncSession, node: str, wanted: Amounts, *, sign: int = 1) -> str | None:
+    """Count more as taken, or less again. The node's subnet; None if there is no room for it, or
+    the node takes nothing."""
     more = {
         "taken_cpu": NodeRow.taken_cpu + sign * wanted.cpu,
         "taken_memory": NodeRow.taken_memory + sign * wanted.memory,
@@ -316,8 +329,9 @@ async def _take(session: AsyncSession, node: str, wanted: Amounts, *, sign: int 
                 if asked
             ),
         )
-    taking = query.returning(NodeRow.id).execution_options(synchronize_session=False)
-    return (await session.execute(taking)).first() is not None
+    taking = query.returning(NodeRow.subnet).execution_options(synchronize_session=False)
+    taken = (await session.execute(taking)).first()
+    return (taken[0] or "") if taken is not None else None
 
 
 async def _ports(
