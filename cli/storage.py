@@ -137,6 +137,7 @@ async def upgrade(call: Call) -> None:
         "name": cluster.name,
         "mode": mode,
         "ceph": cluster.status.current_versions.ceph,
+        "kube": cluster.status.current_versions.kube,
         "nodes": cluster.status.total_resources.nodes,
         "storage": cluster.status.total_resources.storage,
         "meets_minimum": cluster.status.meets_minimum_resources,

@@ -16,6 +16,9 @@ _FULL = 'No available machine matches constraints: [(\'agent_name\', ["them"])] 
 
 TROUBLES: dict[str, Fault] = {
     "api-flaps": Fault(where="kubernetes * *", how=How.FLAP, times=ALWAYS),
+    "ceph-deaf": Fault(where="ceph mons", how=How.FAIL, times=ALWAYS),
+    "ceph-manager-away": Fault(where="ceph [GPD]*", how=How.DROP, times=ALWAYS),
+    "ceph-osd-dead": Fault(where="ceph osd.0", how=How.FAIL, times=ALWAYS),
     "certificates-expire": Fault(where="certificates *", how=How.EXPIRE),
     "cloud-init-fails": Fault(where="cloud-init *", how=How.FAIL, message="no package repository"),
     "cloud-init-lasts": Fault(where="cloud-init *", how=How.SLOW, seconds=60),

@@ -52,6 +52,8 @@ class Place:
             "WINDLASS_SITE__NETWORK": network,
             "WINDLASS_MAAS__URL": f"http://127.0.0.1:{found['WINDLASS_SITE__PORT']}/MAAS/",
             "WINDLASS_CEPH__URLS": f'["http://127.0.0.1:{found["WINDLASS_SITE__PORT"]}/ceph"]',
+            "WINDLASS_CEPH__KUBERNETES": "hello",
+            "WINDLASS_CEPH__LOOK_SECONDS": "5",
             "WINDLASS_ADDRESS": prefix["WINDLASS_GRPC_ADDRESS"],
             "WINDLASS_HTTP": f"http://{prefix['WINDLASS_HTTP_ADDRESS']}",
             "WINDLASS_AGENT__EMBEDDED": "1",

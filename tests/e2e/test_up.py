@@ -5,7 +5,10 @@ import json
 import signal
 import socket
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -39,6 +42,16 @@ def held(place: Place) -> dict[str, list[str]]:
     url = place.env["WINDLASS_MAAS__URL"].replace("/MAAS/", "/site/invariants")
     found: dict[str, list[str]] = httpx2.get(url, trust_env=False).json()["ceph"]
     return found
+
+
+def seen(place: Place, *words: str, until: Callable[[Any], bool]) -> Any:
+    """What is shown of Ceph, once a look has shown that: it was down as long as the site was."""
+    for _ in range(40):
+        told = json.loads(place.run("storage", *words, "-o", "json").stdout)
+        if until(told):
+            break
+        time.sleep(0.5)
+    return told
 
 
 @pytest.mark.timeout(240)
@@ -104,7 +117,10 @@ def test_one_command_brings_up_a_cluster_that_kubectl_can_use(place: Place) -> N
         assert "hello is here already: RUNNING" in again.said
         nodes = place.other(KUBECTL, "get", "nodes")
         assert nodes.stdout.count(" Ready ") == 3, nodes.stderr
-        assert "HEALTH_OK" in place.run("storage", "status").stdout
+        status = seen(place, "status", until=lambda told: told["status"] == "HEALTH_OK")
+        assert (status["status"], status["osd"]["up"]) == ("HEALTH_OK", 6)
+        home = seen(place, "upgrade", until=lambda told: bool(told["kube"]))
+        assert (home["kube"], home["nodes"]) == ("1.32.1", "3")
         created = place.run("cluster", "create", "blue", "--storage", "--wait")
         assert created.returncode == 0, created.stderr
         [pool] = held(place)["pools"]
