@@ -14,6 +14,7 @@ from cli import (
     config,
     edge,
     health,
+    inside,
     instance,
     node,
     operation,
@@ -42,6 +43,7 @@ app.add_typer(pool.app, name="pool")
 app.add_typer(operation.app, name="op")
 app.add_typer(health.machine, name="machine")
 app.add_typer(node.app, name="node")
+inside.belongs_to(instance.app)
 app.add_typer(instance.app, name="instance")
 app.add_typer(pods.pod, name="pod")
 app.add_typer(pods.image, name="image")

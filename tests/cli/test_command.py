@@ -110,7 +110,7 @@ def test_every_command_there_should_be_is_there() -> None:
         *("pod list", "pod inspect", "pod logs", "image list", "image inspect", "events"),
         *(f"node {verb}" for verb in ("list", "watch", "cordon", "uncordon", "drain")),
         *(f"instance {verb}" for verb in ("create", "start", "stop", "destroy")),
-        *(f"instance {verb}" for verb in ("list", "watch", "why")),
+        *(f"instance {verb}" for verb in ("list", "watch", "why", "logs", "exec")),
         *(f"storage {verb}" for verb in ("status", "nodes", "radar", "osd", "pools", "upgrade")),
     }
 

@@ -14,6 +14,7 @@ from agent.whole import Agent, Plan
 from domain.instance import Call
 from protos.gen.rkt import api_pb2 as rkt
 from protos.gen.rkt.api_pb2_grpc import PublicAPIStub
+from tests.cli.running import Outcome, in_process
 from tests.store.desk import until
 from tests.workflows.harbour import PATIENCE_SECONDS, Harbour, Listener, asked
 from tests.workflows.test_instances import RUNS, Opening, opened
@@ -94,6 +95,11 @@ class Viewer:
         raise AssertionError("it said nothing")
 
 
+async def typed(place: Harbour, *words: str) -> Outcome:
+    """What the command says to whoever types this."""
+    return await asyncio.to_thread(in_process, "--address", place.address, *words)
+
+
 async def test_k23_k24_instances_on_our_agents_are_seen_replaced_and_never_two(
     opened: Opening, tmp_path: Path
 ) -> None:
@@ -111,6 +117,12 @@ async def test_k23_k24_instances_on_our_agents_are_seen_replaced_and_never_two(
         pooled = Listener(place.stub.Create(asked("pooled"), metadata=(("windlass-pool", "edge"),)))
         await pooled.until(*RUNS)
         assert (await a.runs(), await b.runs()) == (1, 1)
+        assert (await typed(place, "instance", "logs", "hello")).out == "tick 1 \n"
+        ran = await typed(place, "instance", "exec", "hello", "--", "echo", "a  b")
+        assert (ran.code, ran.out) == (0, "a  b\n")
+        failed = await typed(place, "instance", "exec", "hello", "--", "sh", "-c", "exit 5")
+        assert failed.code == 5
+        assert "no node has told" in (await typed(place, "instance", "logs", "none")).err
 
         await place.lose(a)  # type: ignore[arg-type]
         await listener.until(*RUNS, *RUNS)

@@ -1,0 +1,93 @@
+"""Inside an instance: what it writes, and commands that are run beside it."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from cli.calling import READ_SECONDS, Call, command, opened
+from cli.complaints import Code, Complaint
+from cli.pods import INSTANCE, Follow, Since, show_log
+
+INCARNATION = "windlass/incarnation"
+SLACK_SECONDS = 5.0
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="The instance's id.")]
+
+
+def belongs_to(instances: typer.Typer) -> None:
+    """Add these commands to the group of instances."""
+    instances.command("logs")(logs)
+    instances.command("exec")(execute)
+
+
+@command
+async def logs(
+    call: Call,
+    id: Id,
+    follow: Follow = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", help="Only the last so many.")] = 0,
+    since: Since = "",
+    times: Annotated[bool, typer.Option("--times", help="Tell when a line was written.")] = False,
+) -> None:
+    """Show what an instance wrote.
+
+    That is what its latest copy wrote; `windlass pod list --instance` shows the earlier ones."""
+    pod = await _latest(call, id)
+    await show_log(call, pod, follow=follow, lines=lines, since=since, times=times)
+
+
+@command
+async def execute(
+    call: Call,
+    id: Id,
+    words: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="Which no shell reads.")],
+    seconds: Annotated[float, typer.Option("--seconds", help="How long it may take.")] = 30.0,
+) -> int:
+    """Run a command beside an instance, on its node.
+
+    It goes to the node's agent directly, which has to be reached from here. Exits as the command
+    does."""
+    import grpc
+
+    from protos.gen.agent.node_pb2 import ExecRequest
+    from protos.gen.agent.node_pb2_grpc import NodeStub
+    from protos.gen.ops.instances_pb2 import GetInstanceRequest
+    from protos.gen.ops.instances_pb2_grpc import InstancesStub
+
+    view = await call.ask(InstancesStub(call.channel).Get, GetInstanceRequest(id=id))
+    if not view.agent:
+        raise Complaint(f"instance {id} is on no node", do=f"windlass instance why {id}")
+    asked = ExecRequest(instance=id, command=words, timeout_seconds=seconds)
+    code = int(Code.OK)
+    async with opened(view.agent) as channel:
+        try:
+            async for output in NodeStub(channel).Exec(asked, timeout=seconds + SLACK_SECONDS):
+                sys.stdout.write(output.stdout.decode(errors="replace"))
+                sys.stderr.write(output.stderr.decode(errors="replace"))
+                code = output.exit_code
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                raise
+            raise Complaint(
+                f"the agent of {view.node} cannot be reached from here, at {view.agent}",
+                do="run this where nodes can be reached",
+            ) from error
+    return code
+
+
+async def _latest(call: Call, id: str) -> str:
+    """The pod of its newest copy."""
+    from protos.gen.rkt import api_pb2 as pb
+    from protos.gen.rkt.api_pb2_grpc import PublicAPIStub
+
+    notes = [pb.KeyValue(Key=INSTANCE, value=id)]
+    asked = pb.ListPodsRequest(filters=[pb.PodFilter(annotations=notes)])
+    reply = await PublicAPIStub(call.channel).ListPods(asked, timeout=READ_SECONDS)
+    found = {
+        int({each.Key: each.value for each in pod.annotations}.get(INCARNATION, "0")): pod.id
+        for pod in reply.pods
+    }
+    if not found:
+        raise Complaint(f"no node has told of instance {id}", do=f"windlass instance why {id}")
+    return str(found[max(found)])
