@@ -45,6 +45,9 @@ INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
 CLOSED = "windlass/closed"
 """The annotation on nodes that we closed to pods, and so may open again."""
 
+UNWANTED = "cluster.k8s.io/delete-machine"
+"""The annotation by which people say which node of a pool is to go first, whatever its value."""
+
 READINESS = {"True": Readiness.READY, "False": Readiness.NOT_READY}
 """What the condition Ready may be. Whatever else it says, nobody knows how the node is."""
 
@@ -306,6 +309,7 @@ def _seen(node: NodeResource) -> NodeSeen:
         since=ready.lastTransitionTime if ready else None,
         kubelet=info.kubeletVersion.removeprefix("v") if info else "",
         schedulable=not _is_closed(node),
+        unwanted=UNWANTED in ((node.metadata and node.metadata.annotations) or {}),
     )
 
 

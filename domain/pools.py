@@ -43,9 +43,14 @@ WORKING = frozenset({SlotPhase.HEALTHY, SlotPhase.JOINED, SlotPhase.LOST, SlotPh
 
 def victims(slots: Sequence[SlotState], count: int) -> list[SlotState]:
     """So many of a pool's slots, given in the order they were planned in: those that are worth
-    least, and among equals the newest."""
-    worth = sorted(enumerate(slots), key=lambda numbered: (RANK[numbered[1].phase], -numbered[0]))
-    return [slot for _, slot in worth[: max(count, 0)]]
+    least, among equals those that somebody marked as unwanted, and among these the newest."""
+
+    def worth(numbered: tuple[int, SlotState]) -> tuple[int, bool, int]:
+        number, state = numbered
+        is_wanted = state.node is None or not state.node.unwanted
+        return RANK[state.phase], is_wanted, -number
+
+    return [slot for _, slot in sorted(enumerate(slots), key=worth)[: max(count, 0)]]
 
 
 def without_control_plane(cluster: str) -> Conflict:

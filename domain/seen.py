@@ -36,6 +36,8 @@ class NodeSeen(Frozen):
     kubelet: str = ""
     """Its kubelet's version, without a v."""
     schedulable: bool = True
+    unwanted: bool = False
+    """Whether somebody marked it as the next to go, by an annotation that clients of old know."""
 
 
 class MachineSeen(Frozen):

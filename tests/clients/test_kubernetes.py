@@ -655,8 +655,18 @@ async def test_all_nodes_are_seen_in_one_call(api: KubernetesApi, site: Built) -
     first, worker = sorted(await api.observe(node(site)), key=lambda each: each.name)
     assert calls(site) == ["GET /api/v1/nodes"]
     assert (first.name, first.readiness, first.kubelet) == ("cp-1", Readiness.READY, VERSION)
-    assert (worker.name, worker.schedulable) == ("metal-1", True)
+    assert (worker.name, worker.schedulable, worker.unwanted) == ("metal-1", True, False)
     assert worker.since is not None
+
+
+async def test_a_node_that_somebody_marked_to_go_first_is_seen_as_such(
+    api: KubernetesApi, site: Built
+) -> None:
+    found = site.clusters.node(site.uid, "metal-1")
+    assert found is not None
+    found.annotations["cluster.k8s.io/delete-machine"] = "yes"
+    seen = {each.name: each.unwanted for each in await api.observe(node(site))}
+    assert seen == {"cp-1": False, "metal-1": True}
 
 
 async def test_a_node_whose_host_is_down_is_unknown_and_a_closed_one_is_closed(

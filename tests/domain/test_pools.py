@@ -8,11 +8,12 @@ from domain.errors import Invalid
 from domain.machine import Label, Role, Slot, SlotPhase, SlotState
 from domain.pools import RANK, PoolSize, check_added, check_dropped, check_scaled, victims
 from domain.releases import Release
+from domain.seen import NodeSeen, Readiness
 
 LIMITS = Limits(machines_per_pool=10, pools=3)
 
 
-def state(name: str, phase: SlotPhase) -> SlotState:
+def state(name: str, phase: SlotPhase, node: NodeSeen | None = None) -> SlotState:
     slot = Slot(
         cluster_uid="uid",
         cluster="hello",
@@ -22,7 +23,7 @@ def state(name: str, phase: SlotPhase) -> SlotState:
         release=Release(version="1.32.1", series="jammy"),
         public_key="ssh-ed25519 AAAA",
     )
-    return SlotState(slot=slot, phase=phase)
+    return SlotState(slot=slot, phase=phase, node=node)
 
 
 def test_every_phase_has_a_rank() -> None:
@@ -42,6 +43,16 @@ def test_what_is_worth_least_goes_first_and_the_newest_of_equals() -> None:
     for count in range(len(slots) + 1):
         assert [each.slot.name for each in victims(slots, count)] == order[:count]
     assert victims(slots, -1) == []
+
+
+def test_a_node_that_somebody_marked_goes_before_others_that_work() -> None:
+    marked = NodeSeen(name="marked", readiness=Readiness.READY, unwanted=True)
+    slots = [
+        state("marked", SlotPhase.HEALTHY, marked),
+        state("unready", SlotPhase.JOINED),
+        state("new", SlotPhase.HEALTHY, NodeSeen(name="new", readiness=Readiness.READY)),
+    ]
+    assert [each.slot.name for each in victims(slots, 2)] == ["unready", "marked"]
 
 
 def pool(name: str = "w", count: int = 1, **more: Any) -> PoolOrder:
