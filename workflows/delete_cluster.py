@@ -60,6 +60,9 @@ class DeleteCluster:
     async def _let_go(self, plan: ClusterPlan, brief: Brief) -> Reached:
         """Give back what can be given back, and remember the rest: the cluster goes either way."""
         fenced = await book(Progress.fence_others, brief.operation)
+        for other in fenced:
+            if other != brief.supersedes:  # which was told before
+                await _tell_to_stop(other)
         kept = await together(*(self._kept(Machines.release, slot) for slot in plan.slots))
         await self._wait_for_the_hands_of(fenced)
         if more := await self._kept(Machines.sweep, ports.mark(plan)):
@@ -106,8 +109,6 @@ class DeleteCluster:
         """A hand that was at work when its operation was fenced may still take a machine. Nobody
         writes that down, so it is waited for: then the sweep finds what it took."""
         deadline = workflow.now() + HANDS_DEADLINE
-        for other in fenced:
-            await _tell_to_stop(other)
         for other in fenced:
             pause = FIRST_LOOK
             while workflow.now() < deadline and not await book(Sweeping.rests, other):
