@@ -31,6 +31,7 @@ def measures() -> Measures:
         creation,
         crowd,
         monitors,
+        placement,
         pools,
         reads,
         stats,
@@ -49,6 +50,7 @@ def measures() -> Measures:
         "monitors": monitors.measure,
         "command": command.measure,
         "window": window.measure,
+        "placement": placement.measure,
     }
 
 

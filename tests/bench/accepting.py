@@ -28,10 +28,10 @@ async def measure(repeats: int) -> list[Figure]:
     """A fresh place for every run. Acceptance alone first, then with a worker who begins the work
     at once and wants the same two processors."""
     figures: list[Figure] = []
-    async with _postgres() as server:
+    async with postgres() as server:
         for kind, worker in (("SQLite", False), ("SQLite", True), ("PostgreSQL", False)):
             runs = [
-                await _run(await _fresh(server) if kind != "SQLite" else "", worker=worker)
+                await _run(await fresh(server) if kind != "SQLite" else "", worker=worker)
                 for _ in range(repeats)
             ]
             where = f"{kind}, {'a worker beside' if worker else 'alone'}"
@@ -73,7 +73,7 @@ def _orders(file: Path, count: int) -> Path:
 
 
 @asynccontextmanager
-async def _postgres() -> AsyncIterator[str]:
+async def postgres() -> AsyncIterator[str]:
     """A server, by the URL of its first database."""
     postgres = Postgres()
     with TemporaryDirectory(prefix="windlass-bench-") as folder:
@@ -86,7 +86,7 @@ async def _postgres() -> AsyncIterator[str]:
             postgres.remove()
 
 
-async def _fresh(server: str) -> str:
+async def fresh(server: str) -> str:
     """The URL of a database that nobody has used."""
     name = f"bench_{uuid4().hex[:8]}"
     engine = create_async_engine(server, isolation_level="AUTOCOMMIT")

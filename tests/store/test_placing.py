@@ -62,6 +62,22 @@ async def test_k16_an_id_that_lives_is_taken_and_free_once_it_is_over(dock: Dock
     assert (again != uid, view.phase, view.incarnation) == (True, Phase.SCHEDULED, 2)
 
 
+async def test_k04_what_is_put_is_got_held_while_it_is_changed_and_gone_when_it_is_not_there(
+    dock: Dock,
+) -> None:
+    with pytest.raises(NotFound):
+        await dock.instances.get(TENANT, "web-1")
+    await dock.node("a")
+    uid = await dock.runs()
+    assert (await dock.instances.get(TENANT, "web-1")).uid == uid
+    asking = [dock.instances.ask_for(TENANT, "web-1", Call.STOP) for _ in range(8)]
+    news = [new for _, new in await asyncio.gather(*asking)]
+    assert news.count(True) == 1  # the others waited for the row, and found it done
+    await dock.nodes.unregister("a")
+    assert [view.id for view in await dock.nodes.all()] == []
+    assert [view.id for view in await dock.nodes.all(gone=True)] == ["a"]
+
+
 async def test_a_repeated_request_finds_the_instance_that_it_made(dock: Dock) -> None:
     first = await dock.instances.request_create(wanted(), ask("key", "digest"))
     again = await dock.instances.request_create(wanted(), ask("key", "digest"))
