@@ -142,7 +142,7 @@ class KubernetesApi:
         found = await self._connections.call(node, f"GET what runs in {namespace}", ask)
         try:
             return home(namespace, found)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise Unavailable(
                 f"the Kubernetes API of {node.slot.cluster} did not say what runs in {namespace} "
                 f"as others do: {type(error).__name__}",

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
 
+from pydantic import FiniteFloat
+
 from domain.frozen import Frozen
 
 
@@ -77,7 +79,7 @@ class Osd(Frozen):
     """Whether data is placed on it: `in`, as Ceph says."""
     host: str = ""
     address: str = ""
-    weight: float = 1.0
+    weight: FiniteFloat = 1.0
 
 
 class Osds(Frozen):
@@ -125,7 +127,7 @@ class Capacity(Frozen):
     used: int = 0
     available: int = 0
     total: int = 0
-    used_ratio: float = 0.0
+    used_ratio: FiniteFloat = 0.0
 
 
 class Rates(Frozen):

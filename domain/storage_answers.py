@@ -1,7 +1,7 @@
 """What the manager of a Ceph cluster answers, read as what was seen.
 
-Whatever an answer cannot do without raises LookupError, TypeError or ValueError, which the client
-translates; what Ceph leaves out while it is zero is zero."""
+Whatever an answer cannot do without raises LookupError, TypeError, ValueError, AttributeError or
+ArithmeticError, which the client translates; what Ceph leaves out while it is zero is zero."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -32,6 +32,9 @@ SEVERITY = (Light.ERR, Light.WARN, Light.OK)
 ALWAYS = frozenset({"sortbitwise", "recovery_deletes", "purged_snapdirs", "pglog_hardlimit"})
 """Flags of the OSD map that nobody sets: they say which release wrote it."""
 
+LATEST_SECONDS = 253_402_300_800.0
+"""The end of the year 9999, after which there are no dates."""
+
 REPLICATED = 1
 """The type of a pool that keeps copies; every other keeps chunks."""
 
@@ -54,9 +57,11 @@ def moment(said: object) -> datetime | None:
     seconds since 1970, and zero for never."""
     if isinstance(said, str) and "-" in said:
         read = datetime.fromisoformat(said).astimezone(UTC)
-    else:
-        read = datetime.fromtimestamp(float(str(said)), UTC)
-    return read if read.timestamp() else None
+        return read if read.timestamp() else None
+    seconds = float(str(said))
+    if not 0 <= seconds < LATEST_SECONDS:
+        raise ValueError(f"{said} is no time")
+    return datetime.fromtimestamp(seconds, UTC) if seconds else None
 
 
 def version(banner: str) -> str:

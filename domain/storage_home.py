@@ -1,11 +1,14 @@
 """The Kubernetes that a Ceph cluster belongs to: its nodes, and with Rook what runs there of it.
 
-Documents are the API's own. One that lacks what every such object has raises LookupError, TypeError
-or ValueError, which the client translates; a status that is not there yet is unknown."""
+Documents are the API's own. One that lacks what every such object has raises LookupError,
+TypeError, ValueError, AttributeError or ArithmeticError, which the client translates; a status
+that is not there yet is unknown."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+
+from pydantic import FiniteFloat
 
 from domain import reliability
 from domain.frozen import Frozen
@@ -55,7 +58,7 @@ class Member(Frozen):
 
     node: StorageNode
     kubelet: str = ""
-    cpus: float = 0.0
+    cpus: FiniteFloat = 0.0
     memory_bytes: int = 0
     storage_bytes: int = 0
     stores: bool = False

@@ -41,7 +41,7 @@ class CephStorage:
         try:
             answers = Answers(health, summary, hosts, gateways)
             return observed(answers, datetime.now(UTC))
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise unreadable("GET health/full", f"a cluster's health ({error!r:.100})") from error
 
     async def _gateways(self, health: Any) -> Any:
