@@ -36,6 +36,14 @@ EDGE = (
 )
 
 
+RUNNING = {
+    "scheduler.InstanceService": ("Start", "Stop", "Destroy"),
+    "windlass.v1.Instances": ("Create", "Plan", "List", "Get", "Why"),
+    "windlass.v1.Nodes": ("List", "Cordon", "Uncordon", "Drain"),
+}
+"""What may be asked again when it found no connection: asking twice is asking once."""
+
+
 @dataclass(frozen=True)
 class Terms:
     """What may be said before or after any command. After it wins."""
@@ -203,6 +211,11 @@ def opened(address: str, token: str = "") -> "grpc.aio.Channel":
         *(
             {"name": [{"service": "windlass.v1.Operations", "method": name}], "retryPolicy": retry}
             for name in ("List", "Get", "Plan")  # a watch that breaks is taken up where it broke
+        ),
+        *(
+            {"name": [{"service": service, "method": name}], "retryPolicy": retry}
+            for service, names in RUNNING.items()
+            for name in names
         ),
     ]
     from cli.carrying import carrying

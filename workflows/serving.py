@@ -36,7 +36,7 @@ from workflows.upgrade_node import UpgradeNode
 HEARTBEAT_THROTTLE = timedelta(seconds=2)
 """A cancel reaches a hand with its next heartbeat, so this is how long it takes."""
 
-SELDOM = {"watching": timedelta(seconds=30)}
+SELDOM = {"watching": timedelta(seconds=30), "instances": timedelta(seconds=5)}
 """Queues with so many hands at a time that their heartbeats would be a load. None of them holds
 anything, so a cancel may take its time."""
 

@@ -36,6 +36,7 @@ async def test_nodes_are_listed_closed_emptied_and_opened(
 ) -> None:
     assert (await real_windlass("node", "list")).err == "there are no nodes\n"
     await dock.node("a", pool="edge", labels={"zone": "x"})
+    await dock.steady()
     await dock.runs("web-1")
     shown = (await real_windlass("node", "list")).out
     for words in ("RUNNING", "edge", "10/100"):
@@ -64,6 +65,7 @@ async def test_an_instance_is_planned_created_steered_and_explained(
     assert (nowhere.code, "no node has room" in nowhere.out) == (1, True)
     await dock.node("a", Amounts(cpu=50, memory=500, disk=9))
     await dock.node("b", Amounts(cpu=500, memory=500, disk=9))
+    await dock.steady()
     typed = ("create", "web-1", "builtin:idle", "--port", "18080:80", "-e", "A=1", "--cpu", "90")
     plan = await real_windlass("instance", *typed, "--plan")
     assert plan.code == 0
