@@ -233,7 +233,7 @@ class Worker(Part):
             "kubernetes": 50,
             "storage": 20,
             "watching": 2000,
-            "instances": 5000,
+            "instances": 20_000,
             "workflows": 100,
         },
         description="how many activities (or workflow tasks) of a queue run at once, per process",
