@@ -59,7 +59,7 @@ def minus(usage: Usage, taken: Taken) -> Usage:
 
 
 def _moved(usage: Usage, taken: Taken, ports: dict[int, int], sign: int) -> Usage:
-    return Usage(
+    return Usage.model_construct(
         ram=max(0, usage.ram + sign * taken.ram),
         vcores=max(0, usage.vcores + sign * taken.vcores),
         disk=max(0, usage.disk + sign * taken.disk),
@@ -90,11 +90,13 @@ class Pool:
         return found
 
     def _next(self, bit: int) -> int:
-        for number in range(self._first[bit], LAST + 1):
-            if self._is_free(number, bit):
-                self._first[bit] = number + 1
-                return number
-        raise Refusal.APPINST_NO_PORTS()
+        taken = self._ports.get
+        numbers = range(self._first[bit], LAST + 1)
+        found = next((number for number in numbers if not taken(number, 0) & bit), 0)
+        if not found:
+            raise Refusal.APPINST_NO_PORTS()
+        self._first[bit] = found + 1
+        return found
 
     def _is_free(self, number: int, bit: int) -> bool:
         return not self._ports.get(number, 0) & bit

@@ -3,7 +3,7 @@ transaction is over, so that nothing is given out twice; what an instance took i
 own row, and exactly that is given back."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -32,7 +32,7 @@ async def held(session: AsyncSession, key: CloudletKey) -> CloudletRefsRow:
             operator=key.operator,
             name=key.name,
             clusters="[]",
-            ports="{}",
+            ports="[]",
             **dict.fromkeys(("ram", "vcores", "disk", "addresses"), 0),
         )
         session.add(row)
@@ -41,10 +41,33 @@ async def held(session: AsyncSession, key: CloudletKey) -> CloudletRefsRow:
 
 
 def usage(row: CloudletRefsRow) -> Usage:
-    ports = {int(number): bits for number, bits in json.loads(row.ports).items()}
-    return Usage(
-        ram=row.ram, vcores=row.vcores, disk=row.disk, addresses=row.addresses, ports=ports
+    return Usage.model_construct(  # it is what we wrote: tens of thousands of ports may be taken
+        ram=row.ram,
+        vcores=row.vcores,
+        disk=row.disk,
+        addresses=row.addresses,
+        ports=_read_ports(row.ports),
     )
+
+
+def written_ports(ports: Mapping[int, int]) -> str:
+    """Ports as they are kept: runs of those that are taken alike, each by its first, its last and
+    its bits. What is given out is mostly in a row."""
+    runs: list[list[int]] = []
+    for number in sorted(ports):
+        bits = ports[number]
+        if runs and runs[-1][1] == number - 1 and runs[-1][2] == bits:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number, bits])
+    return json.dumps(runs)
+
+
+def _read_ports(text: str) -> dict[int, int]:
+    ports: dict[int, int] = {}
+    for first, last, bits in json.loads(text):
+        ports.update(dict.fromkeys(range(first, last + 1), bits))
+    return ports
 
 
 async def take(
@@ -93,7 +116,7 @@ def _name(cluster: ClusterInstRow) -> str:
 
 def _write(row: CloudletRefsRow, now: Usage) -> None:
     row.ram, row.vcores, row.disk, row.addresses = now.ram, now.vcores, now.disk, now.addresses
-    row.ports = json.dumps(now.ports)
+    row.ports = written_ports(now.ports)
 
 
 class CloudletRefs(Store):

@@ -71,4 +71,4 @@ class CloudletRefsRow(Row):
     disk: Mapped[int] = mapped_column(BigInteger)
     addresses: Mapped[int]
     ports: Mapped[str]
-    """JSON: public ports, and the protocols taken on each as bits."""
+    """JSON: runs of public ports, and the protocols taken on each as bits."""

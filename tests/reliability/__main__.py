@@ -35,6 +35,7 @@ def drills() -> Drills:
         drill_histories,
         drill_kills,
         drill_notify,
+        drill_ports,
         drill_rush,
         drill_store,
     )
@@ -48,6 +49,8 @@ def drills() -> Drills:
         "rush-postgresql": Drill(drill_rush.on_postgresql),
         "notify": Drill(drill_notify.notify),
         "partitions": Drill(drill_notify.partitions),
+        "ports": Drill(drill_ports.on_sqlite),
+        "ports-postgresql": Drill(drill_ports.on_postgresql),
         "R01": Drill(drill_boundaries.drill),
         "R04": Drill(drill_store.postgres_killed),
         "R05": Drill(drill_store.api_killed),

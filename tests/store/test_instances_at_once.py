@@ -2,7 +2,6 @@
 back can be had again, and whoever gets nothing is told so."""
 
 import asyncio
-import json
 from collections import Counter
 
 from domain import key_text
@@ -13,6 +12,7 @@ from domain.override import Override
 from domain.record import Noun
 from domain.tracking import Phase
 from domain.usage import FIRST, LAST
+from store.cloudlet_refs import written_ports
 from store.edge_rows import AppInstRow, CloudletRefsRow
 from store.engine import Database
 from store.tail import Tail
@@ -33,7 +33,7 @@ async def ready(database: Database) -> Site:
 
 async def scarce(desk: Desk, left: int) -> None:
     """Have only so many ports left to be given."""
-    ports = json.dumps(dict.fromkeys(range(FIRST, LAST + 1 - left), 3))
+    ports = written_ports(dict.fromkeys(range(FIRST, LAST + 1 - left), 3))
     await desk.change(CloudletRefsRow, {"ports": ports}, cloudlet=key_text.cloudlet_text(WEST))
 
 

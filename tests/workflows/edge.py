@@ -43,6 +43,8 @@ from workflows.catalogue import CATALOGUE
 WEST = CloudletKey(operator="tele", name="west")
 SMALL = Flavor(name="small", ram=2048, vcpus=2, disk=2)
 ASK = Ask(method="test")
+MOST = 10_000
+"""More than there is of anything."""
 
 ENDS: dict[Phase, tuple[Phase, Phase, Phase]] = {
     Phase.CREATE_REQUESTED: (Phase.CREATING, Phase.READY, Phase.CREATE_ERROR),
@@ -182,11 +184,11 @@ class Site:
 
     async def clear(self) -> None:
         """Be rid of all instances, whatever is done to them."""
-        for app in await self.apps.page("", 99):
+        for app in await self.apps.page("", MOST):
             key, override = app.instance.key, Override.CRM_AND_TRANSIENT_STATE
             gone = await self.apps.request_delete(key, override, ASK)
             await self.carry_out(gone)
-        for cluster in await self.clusters.page("", 99):
+        for cluster in await self.clusters.page("", MOST):
             if cluster.phase is Phase.DELETE_ERROR:
                 await self.clusters.request_create(cluster.cluster, Override.CRM, ASK)
             override = Override.CRM_AND_TRANSIENT_STATE
@@ -239,8 +241,10 @@ class Site:
 
     async def phases(self) -> dict[str, Phase]:
         """What there is, by short names, and in which phase."""
-        found = {each.cluster.key.cluster: each.phase for each in await self.clusters.page("", 99)}
-        for app in await self.apps.page("", 99):
+        found = {
+            each.cluster.key.cluster: each.phase for each in await self.clusters.page("", MOST)
+        }
+        for app in await self.apps.page("", MOST):
             key = app.instance.key
             found[f"{key.app}@{key.cluster.cluster}"] = app.phase
         return found
@@ -248,9 +252,9 @@ class Site:
     async def manage(self) -> None:
         """Be the cloudlet's resource manager until cancelled."""
         while True:
-            for one in await self.clusters.page("", 99):
+            for one in await self.clusters.page("", MOST):
                 await self._obey(Noun.CLUSTER_INST, one.key, one.phase)
-            for other in await self.apps.page("", 99):
+            for other in await self.apps.page("", MOST):
                 await self._obey(Noun.APP_INST, other.key, other.phase)
             await asyncio.sleep(0.01)
 
