@@ -45,23 +45,23 @@ async def _describe(call: Call) -> None:
     from protos.gen.edge.operator_pb2_grpc import OperatorApiStub
 
     small = flavor_pb2.Flavor(key=flavor_pb2.FlavorKey(name="small"), ram=1024, vcpus=1, disk=1)
-    await _once(FlavorApiStub(call.channel).CreateFlavor, small)
+    await once(FlavorApiStub(call.channel).CreateFlavor, small)
     owner = operator_pb2.Operator(key=operator_pb2.OperatorKey(name=OPERATOR))
-    await _once(OperatorApiStub(call.channel).CreateOperator, owner)
+    await once(OperatorApiStub(call.channel).CreateOperator, owner)
     developer = developer_pb2.Developer(key=developer_pb2.DeveloperKey(name=DEVELOPER))
-    await _once(DeveloperApiStub(call.channel).CreateDeveloper, developer)
+    await once(DeveloperApiStub(call.channel).CreateDeveloper, developer)
     for name, (latitude, longitude) in PLACES.items():
         key = cloudlet_pb2.CloudletKey(operator_key=owner.key, name=name)
         location = Loc(latitude=latitude, longitude=longitude)
         place = cloudlet_pb2.Cloudlet(key=key, location=location, num_dynamic_ips=10)
-        await _once(CloudletApiStub(call.channel).CreateCloudlet, place)
+        await once(CloudletApiStub(call.channel).CreateCloudlet, place)
     app = app_pb2.App(
         key=app_pb2.AppKey(developer_key=developer.key, name=APP, version=VERSION),
         image_type=app_pb2.IMAGE_TYPE_DOCKER,
         default_flavor=small.key,
         access_ports="tcp:80",
     )
-    await _once(AppApiStub(call.channel).CreateApp, app)
+    await once(AppApiStub(call.channel).CreateApp, app)
 
 
 async def _placed(call: Call, name: str) -> None:
@@ -76,11 +76,11 @@ async def _placed(call: Call, name: str) -> None:
     key.cluster_inst_key.cluster_key.name = CLUSTER
     key.cluster_inst_key.cloudlet_key.operator_key.name = OPERATOR
     key.cluster_inst_key.cloudlet_key.name = name
-    await _ready(call, key.cluster_inst_key.cloudlet_key)
-    await _once(AppInstApiStub(call.channel).CreateAppInst, instance, PLACE_SECONDS)
+    await ready(call, key.cluster_inst_key.cloudlet_key)
+    await once(AppInstApiStub(call.channel).CreateAppInst, instance, PLACE_SECONDS)
 
 
-async def _ready(call: Call, key: Any) -> None:
+async def ready(call: Call, key: Any) -> None:
     """Wait until a cloudlet's resource manager is connected."""
     from protos.gen.edge.cloudlet_pb2 import CLOUDLET_STATE_READY, CloudletInfo
     from protos.gen.edge.cloudlet_pb2_grpc import CloudletInfoApiStub
@@ -97,7 +97,7 @@ async def _ready(call: Call, key: Any) -> None:
     )
 
 
-async def _once(method: Callable[..., Any], request: Any, seconds: float = CHANGE_SECONDS) -> None:
+async def once(method: Callable[..., Any], request: Any, seconds: float = CHANGE_SECONDS) -> None:
     """Ask for something to be created. What is there already is well."""
     import grpc
 

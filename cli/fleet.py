@@ -1,10 +1,12 @@
-"""The nodes that `windlass up` runs, and its first instance: a few lines of it are shown."""
+"""The nodes that `windlass up` runs, its first instance, of which a few lines are shown, and an app
+of the edge on them."""
 
 import asyncio
 import sys
 from typing import TYPE_CHECKING
 
 from cli.calling import READ_SECONDS, Call
+from cli.cloudlets import DEVELOPER, OPERATOR, PLACE_SECONDS, VERSION, once, ready
 from cli.complaints import Complaint
 from cli.parts import Part, listening
 from cli.printing import tame
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 INSTANCE, IMAGE = "hello", "builtin:ticker"
 LINES = 3
+APP, CLOUDLET = "ticker", "nodes"
 RUN_SECONDS = 60.0
 """How long the first instance may take; on a slow machine its image has to be made first."""
 
@@ -38,6 +41,58 @@ def agents(settings: "Settings") -> list[Part]:
         listens = {"WINDLASS_AGENT__LISTEN": address}
         found.append(Part(f"node-{number + 1}", command, ready, listens))
     return found
+
+
+def manager(settings: "Settings") -> Part:
+    """The resource manager of the cloudlet that these nodes are."""
+    command = [sys.executable, "-m", "agent.crm", "--cloudlet", f"{OPERATOR}/{CLOUDLET}"]
+    command += ["--controller", settings.grpc_address, "--platform", "nodes"]
+    command += ["--scheduler", settings.grpc_address]
+    command += ["--vcores", "8", "--ram-mb", "16000", "--volume-gb", "200"]
+
+    async def at_once() -> bool:
+        return True  # whoever places something there waits until it is connected
+
+    return Part("manager", command, at_once)
+
+
+async def first_app(call: Call, out: "Console") -> None:
+    """Have an app of the edge run on the nodes, by way of their resource manager."""
+    from protos.gen.edge import app_inst_pb2, app_pb2, cloudlet_pb2, developer_pb2, flavor_pb2
+    from protos.gen.edge.app_inst_pb2_grpc import AppInstApiStub
+    from protos.gen.edge.app_pb2_grpc import AppApiStub
+    from protos.gen.edge.cloudlet_pb2_grpc import CloudletApiStub
+    from protos.gen.edge.developer_pb2_grpc import DeveloperApiStub
+    from protos.gen.edge.dme.loc_pb2 import Loc
+    from protos.gen.edge.flavor_pb2_grpc import FlavorApiStub
+    from protos.gen.edge.operator_pb2 import Operator, OperatorKey
+    from protos.gen.edge.operator_pb2_grpc import OperatorApiStub
+
+    tiny = flavor_pb2.Flavor(key=flavor_pb2.FlavorKey(name="tiny"), ram=64, vcpus=1, disk=1)
+    await once(FlavorApiStub(call.channel).CreateFlavor, tiny)
+    owner = Operator(key=OperatorKey(name=OPERATOR))
+    await once(OperatorApiStub(call.channel).CreateOperator, owner)
+    developer = developer_pb2.Developer(key=developer_pb2.DeveloperKey(name=DEVELOPER))
+    await once(DeveloperApiStub(call.channel).CreateDeveloper, developer)
+    place = cloudlet_pb2.CloudletKey(operator_key=owner.key, name=CLOUDLET)
+    location = Loc(latitude=46.1, longitude=14.5)
+    cloudlet = cloudlet_pb2.Cloudlet(key=place, location=location, num_dynamic_ips=10)
+    await once(CloudletApiStub(call.channel).CreateCloudlet, cloudlet)
+    app = app_pb2.App(
+        key=app_pb2.AppKey(developer_key=developer.key, name=APP, version=VERSION),
+        image_type=app_pb2.IMAGE_TYPE_DOCKER,
+        image_path=IMAGE,
+        deployment="docker",
+        default_flavor=tiny.key,
+    )
+    await once(AppApiStub(call.channel).CreateApp, app)
+    await ready(call, place)
+    instance = app_inst_pb2.AppInst()
+    instance.key.app_key.CopyFrom(app.key)
+    instance.key.cluster_inst_key.cluster_key.name = f"autocluster-{APP}"
+    instance.key.cluster_inst_key.cloudlet_key.CopyFrom(place)
+    await once(AppInstApiStub(call.channel).CreateAppInst, instance, PLACE_SECONDS)
+    out.print(f"app {APP} runs on the nodes of the cloudlet {OPERATOR}/{CLOUDLET}")
 
 
 async def first_instance(call: Call, out: "Console") -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from cli.calling import Call, complain
 from cli.cloudlets import EXEC_HINT, NAMES, OPERATOR, raise_cloudlets
 from cli.complaints import Code, Complaint
-from cli.fleet import agents, first_instance
+from cli.fleet import agents, first_app, first_instance, manager
 from cli.parts import Part, Site, answers, listening, refuse_taken_ports
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ async def _whole(
     for part in parts:
         await start(part)
     fleet = agents(settings)
-    await asyncio.gather(*map(start, fleet))
+    await asyncio.gather(*map(start, [*fleet, *([manager(settings)] if fleet else [])]))
     ended = asyncio.create_task(site.ended())
     try:
         if cluster:
@@ -112,6 +112,7 @@ async def _firsts(call: Call, settings: "Settings", out: "Console") -> None:
     await _first_cluster(call, out)
     if settings.agent.embedded:
         await first_instance(call, out)
+        await first_app(call, out)
 
 
 async def _first_cluster(call: Call, out: "Console") -> None:

@@ -60,6 +60,8 @@ def test_one_command_brings_up_a_cluster_that_kubectl_can_use(place: Place) -> N
         site.until("^up\\. Ctrl-C")
         assert "3 nodes Ready" in site.said
         assert "tick 3 from a node" in site.said
+        assert "app ticker runs on the nodes of the cloudlet tele/nodes" in site.said
+        assert "ticker-" in place.run("instance", "list").stdout
         assert "RUNNING" in place.run("pod", "list", "--instance", "hello").stdout
         for name in ("gRPC", "HTTP", "Temporal UI", "MAAS"):
             assert name in site.said
