@@ -289,7 +289,7 @@ class Settings(BaseSettings):
         "info", description="what is written to the log"
     )
     reflection: bool = Field(True, description="whether the API describes itself to grpcurl & co.")
-    rest: bool = Field(True, description="whether the HTTP door serves clusters over REST too")
+    rest: bool = Field(True, description="whether clusters and the edge are served over REST too")
     cors_origins: tuple[str, ...] = Field((), description="whose pages may call; exact origins")
     auth: Auth = Auth()
     temporal: Temporal = Temporal()

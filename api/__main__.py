@@ -16,8 +16,8 @@ from temporalio.client import Client
 from api import build
 from api.browsers import Browsers, Policy
 from api.door import Door, Service
+from api.edge import gateway
 from api.edge import serving as edge
-from api.edge.notify import OPTIONS as NOTIFY
 from api.edge.presence import Presence, reached_at
 from api.edge.progress import Progress
 from api.entrance import Entrance, entrance
@@ -129,13 +129,13 @@ class Api:
         """Where notify is served besides, once it is."""
         self._entrance = self._entered()
         door = Door(meters, self._entrance.gate, self._entrance.trail)
-        clusters = self._clusters(built)
+        clusters, at_the_edge = self._clusters(built), self._edge()
         served = [
             *self._entrance.services,
             clusters,
             self._views(),
             *self._changes([clusters]),
-            *self._edge(),
+            *at_the_edge,
             *self._window(built),
             *self.scheduling.services,
             *self._running(),
@@ -148,16 +148,10 @@ class Api:
             door=door,
             admit=self.admit,
         )
-        self._notify = Server(
-            [self._notifying.service],
-            meters,
-            describes_itself=settings.reflection,
-            door=door,
-            admit=self.admit,
-            options=NOTIFY,
-            setting="WINDLASS_EDGE__NOTIFY_ADDRESS",
-        )
+        self._notify = self._notifying.server(meters, door, self.admit, settings.reflection)
         rest = resources(door, clusters, ROUTES, self.admit) if settings.rest else []
+        if settings.rest:
+            rest += gateway.routes(door, at_the_edge, self.admit)
         policy = Policy(frozenset(settings.cors_origins), self._entrance.is_open)
         browsers = Browsers(door, served, self.admit, policy)
         self._web = Web(settings.http_address, self._checks(), meters, rest, browsers.around)

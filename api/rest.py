@@ -175,7 +175,7 @@ def _reader(route: Route, described: Any) -> Callable[[Request], Awaitable[Messa
                 do="send the request as the body",
             )
         body = await body_of(request)
-        if body and not _is_json(request):
+        if body and not is_json(request):
             raise Invalid(
                 f"the body has to be {JSON} and to say so",
                 reason=NOT_JSON,
@@ -207,7 +207,7 @@ async def body_of(request: Request, most_bytes: int = BODY_BYTES) -> bytes:
     return bytes(body)
 
 
-def _is_json(request: Request) -> bool:
+def is_json(request: Request) -> bool:
     """Whether the body says of itself what it is. Forms in foreign pages cannot say that, so they
     can change nothing here."""
     kind, _, _ = request.headers.get("content-type", "").partition(";")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import NamedTuple
 
-from api.door import Service
+from api.door import Admit, Door, Service
 from api.edge import convert
 from api.edge.appinsts import AppInstApi, AppInstInfoApi
 from api.edge.apps import AppApi
@@ -20,7 +20,7 @@ from api.edge.flavors import FlavorApi
 from api.edge.hearing import Hearing, Keeping
 from api.edge.metrics import AppInstMetricsApi, CloudletMetricsApi, Measured
 from api.edge.nodes import Attached, NodeApi
-from api.edge.notify import NotifyApi
+from api.edge.notify import OPTIONS, NotifyApi
 from api.edge.operators import OperatorApi
 from api.edge.presence import Presence
 from api.edge.present import Present
@@ -32,6 +32,8 @@ from api.edge.reports import Reports
 from api.edge.streams import Streams
 from api.edge.telling import Telling
 from api.edge.templates import ClusterApi
+from api.meters import Meters
+from api.server import Server
 from domain.operation import OperationId
 from domain.patience import Patience
 from domain.ports import Documents
@@ -98,6 +100,19 @@ class Notifying:
     @property
     def service(self) -> Service:
         return Service(notice_pb2.DESCRIPTOR.services_by_name["NotifyApi"], self._api)
+
+    def server(self, meters: Meters, door: Door, admit: Admit, describes: bool) -> Server:
+        """One for notify alone, that holds streams for as long as both ends live. `describes`:
+        whether it describes itself."""
+        return Server(
+            [self.service],
+            meters,
+            describes_itself=describes,
+            door=door,
+            admit=admit,
+            options=OPTIONS,
+            setting="WINDLASS_EDGE__NOTIFY_ADDRESS",
+        )
 
     async def close(self) -> None:
         """Let what ended streams leave behind be written. No new ones come by now."""

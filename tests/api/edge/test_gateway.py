@@ -1,0 +1,106 @@
+"""The edge contract over HTTP, as clients of its first gateway call it."""
+
+import json
+from typing import Any
+
+import pytest
+from httpx2 import AsyncClient
+
+from api.edge.gateway import path_of
+from api.edge.words import camel, plain, spelt
+from protos.gen.edge.app_pb2 import App
+from protos.gen.edge.clusterinst_pb2 import ClusterInst
+from protos.gen.edge.common_pb2 import CREATE_REQUESTED, IP_ACCESS_DEDICATED_OR_SHARED
+from settings import Edge as Terms
+
+FLAVOR = {"key": {"name": "small"}, "ram": "1024", "vcpus": 1, "disk": 1}
+CLOUDLET = {
+    "key": {"operator_key": {"name": "tele"}, "name": "west"},
+    "location": {"latitude": 1, "longitude": 2},
+    "num_dynamic_ips": 5,
+    "ip_support": "ipsupport_dynamic",
+}
+APP = {
+    "key": {"developer_key": {"name": "acme"}, "name": "shop", "version": "1"},
+    "image_type": "ImageTypeDocker",
+    "default_flavor": {"name": "small"},
+}
+
+
+async def posted(http: AsyncClient, path: str, document: Any) -> tuple[int, list[Any]]:
+    """The status, and the documents of the answer."""
+    reply = await http.post(path, json=document)
+    return reply.status_code, [json.loads(line) for line in reply.text.splitlines()]
+
+
+async def test_what_is_described_is_shown(http: AsyncClient) -> None:
+    assert await posted(http, "/create/flavor", FLAVOR) == (200, [{"message": "", "code": 0}])
+    assert await posted(http, "/create/cloudlet", CLOUDLET) == (200, [])
+    assert (await posted(http, "/create/app", APP))[0] == 200
+    code, [shown] = await posted(http, "/show/flavor", {})
+    assert shown == {"result": {**FLAVOR, "vcpus": "1", "disk": "1", "fields": []}}
+    code, [shown] = await posted(http, "/show/cloudlet", {"key": {"name": "west"}})
+    assert (code, shown["result"]["ip_support"]) == (200, "IpSupportDynamic")
+    code, [shown] = await posted(http, "/show/app", {})
+    assert (shown["result"]["image_type"], shown["result"]["del_opt"]) == (
+        "ImageTypeDocker",
+        "NoAutoDelete",
+    )
+    assert await posted(http, "/show/clusterinst", {}) == (200, [])
+    changed = {**CLOUDLET, "fields": ["4"], "access_uri": "u"}
+    assert await posted(http, "/update/cloudlet", changed) == (200, [])
+    assert await posted(http, "/delete/cloudet", CLOUDLET) == (200, [])
+    assert await posted(http, "/show/cloudlet", {}) == (200, [])
+
+
+async def test_a_refusal_has_its_code_and_text(http: AsyncClient) -> None:
+    await posted(http, "/create/flavor", FLAVOR)
+    taken = {"code": 6, "message": "Key already exists", "details": []}
+    assert await posted(http, "/create/flavor", FLAVOR) == (409, [taken])
+    code, [refusal] = await posted(http, "/delete/cloudlet", CLOUDLET)
+    assert (code, refusal["message"]) == (404, "Key not found")
+    strange: list[Any] = [{"kye": {}}, [], {"ram": "much"}, {"key": 7}]
+    for nonsense in strange:
+        code, [refusal] = await posted(http, "/create/flavor", nonsense)
+        assert (code, refusal["code"]) == (400, 3)
+    assert (await http.post("/create/flavor", content=b"{}")).status_code == 400
+    assert (await http.get("/show/flavor")).status_code == 405
+    assert (await http.post("/show/cloudletrefs", json={})).status_code == 404
+
+
+class TestLegacyCodes:
+    @pytest.fixture
+    def terms(self) -> Terms:
+        return Terms(legacy_codes=True)
+
+    async def test_every_refusal_is_unknown(self, http: AsyncClient) -> None:
+        unknown = {"code": 2, "message": "Key not found", "details": []}
+        assert await posted(http, "/delete/operator", {"key": {"name": "x"}}) == (500, [unknown])
+
+
+@pytest.mark.parametrize(
+    ("service", "method", "path"),
+    [
+        ("FlavorApi", "CreateFlavor", "/create/flavor"),
+        ("ClusterInstApi", "UpdateClusterInst", "/update/clusterinst"),
+        ("NodeApi", "ShowNodeLocal", "/show/nodelocal"),
+        *(("ExecApi", "RunCommand", ""), ("CloudletRefsApi", "ShowCloudletRefs", "")),
+        *(("CloudletInfoApi", "InjectCloudletInfo", ""), ("NotifyApi", "StreamNotice", "")),
+    ],
+)
+def test_a_method_has_a_path_or_none(service: str, method: str, path: str) -> None:
+    assert path_of(service, method) == path
+
+
+def test_enums_are_words_and_read_in_any_spelling() -> None:
+    assert camel("L_PROTO_TCP") == "LProtoTcp"
+    cluster = ClusterInst(state=CREATE_REQUESTED, ip_access=IP_ACCESS_DEDICATED_OR_SHARED)
+    document = plain(cluster)
+    assert (document["state"], document["ip_access"]) == (
+        "CreateRequested",
+        "IpAccessDedicatedOrShared",
+    )
+    for word in ("IpAccessShared", "ip_access_shared", "IPACCESSSHARED", 3):
+        meant = spelt({"ipAccess": word}, ClusterInst.DESCRIPTOR)
+        assert meant["ipAccess"] in ("IP_ACCESS_SHARED", 3)
+    assert spelt({"image_type": "Strange"}, App.DESCRIPTOR) == {"image_type": "Strange"}
