@@ -54,7 +54,7 @@ class Agent:
     def __init__(
         self, plan: Plan, runtime: Runtime, channel: grpc.aio.Channel, *, why: str = ""
     ) -> None:
-        self._plan, self._runtime, self._channel, self._why = plan, runtime, channel, why
+        self._plan, self.runtime, self._channel, self._why = plan, runtime, channel, why
         plan.folder.mkdir(parents=True, exist_ok=True)
         self.ledger, self._bell = Ledger(plan.folder / "agent.db"), Bell()
         self._archive = Archive(
@@ -75,7 +75,7 @@ class Agent:
 
     async def start(self) -> str:
         """Take up what was here, listen, and from then on be a node. The answer is the address."""
-        info = await self._runtime.open(self.ledger.remembered("subnet"))
+        info = await self.runtime.open(self.ledger.remembered("subnet"))
         await self.instances.adopt()
         self._server = Server(self._services(info), Meters())
         listens = await self._server.start(self._plan.listen)
@@ -118,12 +118,12 @@ class Agent:
         await self.instances.leave()
         await self._server.stop(1)
         self._server = None
-        await self._runtime.close()
+        await self.runtime.close()
         self.ledger.close()
 
     async def _is_member(self, subnet: str) -> None:
         if subnet and subnet != self.ledger.remembered("subnet"):
-            await self._runtime.open(subnet)
+            await self.runtime.open(subnet)
             self.ledger.remember("subnet", subnet)
         self.registered.set()
 

@@ -98,9 +98,12 @@ async def test_r41_the_whole_life_of_a_pod(begin: Begin, control: Control, kind:
 
 
 async def test_r34_r35_what_runs_has_a_cgroup_and_what_has_ended_has_none(begin: Begin) -> None:
-    _, scheduler = await begin("process")
+    agent, scheduler = await begin("process")
     pod = await scheduler.running("one", "idle")
     seen = await scheduler.pod(pod)
+    known = await agent.runtime.inspect(pod)  # what is told is what the runtime knows
+    told = (seen.started_at, seen.pid, [each.name for each in seen.networks], seen.cgroup)
+    assert told == (known.started_ns, known.pid, [known.network], known.cgroup)
     assert seen.pid > 0
     assert seen.cgroup.startswith("/")
     filter = rkt_pb2.PodFilter(pod_sub_cgroups=[f"{seen.cgroup.rstrip('/')}/below"])

@@ -125,6 +125,19 @@ async def test_r29_r30_r36_r38_pods_and_images_are_listed_and_inspected(
     assert (whole.manifest, whole.version) == (b"{}", "latest")
 
 
+async def test_r33_pods_whose_manifests_and_images_are_gone_are_listed_all_the_same(
+    public: PublicAPIStub, node: Node
+) -> None:
+    image = node.item(image=IMAGE.model_dump_json())
+    bare = Pod(id=TWO, state=PodState.RUNNING)
+    await node.tell(image, node.pod(ONE), node.item(pod=bare.model_dump_json()))
+    await node.tell(node.item(image_gone=IMAGE.id))
+    for detail in (False, True):
+        listed = await public.ListPods(pb.ListPodsRequest(detail=detail), timeout=20)
+        assert {pod.id for pod in listed.pods} == {ONE, TWO}
+    assert not (await public.ListImages(pb.ListImagesRequest(), timeout=20)).images
+
+
 async def test_what_a_node_told_before_is_passed_over(
     public: PublicAPIStub, node: Node, caller: Caller
 ) -> None:
