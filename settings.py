@@ -242,6 +242,13 @@ class Worker(Part):
     build_id: str = Field("", description="its version; empty: unversioned")
 
 
+class Tls(Part):
+    certificate: Path | None = Field(None, description="PEM; none: nothing is encrypted")
+    key: Path | None = Field(None, description="the certificate's key, PEM")
+    client_ca: Path | None = Field(None, description="PEM; gRPC then takes only callers of it")
+    ca: Path | None = Field(None, description="PEM; whom API processes trust to be one another")
+
+
 class Settings(BaseSettings):
     """Everything that can be set."""
 
@@ -292,6 +299,7 @@ class Settings(BaseSettings):
     rest: bool = Field(True, description="whether clusters and the edge are served over REST too")
     cors_origins: tuple[str, ...] = Field((), description="whose pages may call; exact origins")
     auth: Auth = Auth()
+    tls: Tls = Tls()
     temporal: Temporal = Temporal()
     kaas: Kaas = Kaas()
     edge: Edge = Edge()

@@ -1,21 +1,27 @@
 """Channels to a control plane that asks who calls: every call carries the token in WINDLASS_TOKEN,
-as those of the command do. Without one nothing is carried."""
+as those of the command do. Without one nothing is carried. WINDLASS_CA names a file with whom
+we trust to be the control plane; without one nothing is encrypted."""
 
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+import grpc
 import grpc.aio
 
 TOKEN = "WINDLASS_TOKEN"  # noqa: S105 (the variable's name)
+CA = "WINDLASS_CA"
 
 
 def opened(address: str, options: Sequence[tuple[str, Any]]) -> grpc.aio.Channel:
-    token = os.environ.get(TOKEN, "")
+    token, ca = os.environ.get(TOKEN, ""), os.environ.get(CA, "")
     kinds = (_Single, _Answers, _Asks, _Both) if token else ()
-    return grpc.aio.insecure_channel(
-        address, options=list(options), interceptors=[kind(token) for kind in kinds]
-    )
+    carriers = [kind(token) for kind in kinds]
+    if not ca:
+        return grpc.aio.insecure_channel(address, options=list(options), interceptors=carriers)
+    trusted = grpc.ssl_channel_credentials(Path(ca).read_bytes())
+    return grpc.aio.secure_channel(address, trusted, options=list(options), interceptors=carriers)
 
 
 class _Bearer:

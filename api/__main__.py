@@ -40,12 +40,11 @@ from api.ops.plans import Plans
 from api.rest import resources
 from api.rkt.public import About, PublicAPI, versioned
 from api.server import Server
-from api.sign_in import Terms as SignInTerms
 from api.sweep import Sweep
+from api.tls import encryption
 from api.web import Check, Web
 from clients.documents import Documents
 from clients.node_agent import NodeAgents
-from domain import access
 from domain.cluster import Limits
 from domain.errors import DomainError, Unavailable
 from domain.patience import chosen
@@ -128,6 +127,7 @@ class Api:
         self.notify_address = ""
         """Where notify is served besides, once it is."""
         self._entrance = self._entered()
+        certificates = encryption(settings.tls)
         door = Door(meters, self._entrance.gate, self._entrance.trail)
         clusters, at_the_edge = self._clusters(built), self._edge()
         served = [
@@ -147,14 +147,18 @@ class Api:
             describes_itself=settings.reflection,
             door=door,
             admit=self.admit,
+            certificates=certificates,
         )
-        self._notify = self._notifying.server(meters, door, self.admit, settings.reflection)
+        self._notify = self._notifying.server(
+            meters, door, self.admit, settings.reflection, certificates
+        )
         rest = resources(door, clusters, ROUTES, self.admit) if settings.rest else []
         if settings.rest:
             rest += gateway.routes(door, at_the_edge, self.admit)
         policy = Policy(frozenset(settings.cors_origins), self._entrance.is_open)
         browsers = Browsers(door, served, self.admit, policy)
-        self._web = Web(settings.http_address, self._checks(), meters, rest, browsers.around)
+        checks, around = self._checks(), browsers.around
+        self._web = Web(settings.http_address, checks, meters, rest, around, certificates)
 
     @property
     def services(self) -> list[Service]:
@@ -207,14 +211,10 @@ class Api:
         await self._database.close()
 
     def _entered(self) -> Entrance:
-        said, auth = self._settings, self._settings.auth
-        doors = [said.grpc_address, said.http_address]
-        doors += [said.edge.notify_address, said.nodes.also_listen]
-        terms = SignInTerms(auth.token_lifetime, auth.token_idle, auth.password_login)
-        is_open = access.is_open(
-            auth.mode, filter(None, doors), beyond_loopback=auth.open_beyond_loopback
-        )
-        return entrance(self._database, terms, is_open=is_open)
+        said = self._settings
+        doors = (said.grpc_address, said.http_address)
+        more = (said.edge.notify_address, said.nodes.also_listen)
+        return entrance(self._database, said.auth, (*doors, *more))
 
     def _clusters(self, built: build.Build) -> Service:
         kaas, ceph = self._settings.kaas, self._settings.ceph
@@ -285,6 +285,7 @@ class Api:
             enforce_resources=said.enforce_resources,
             patience=chosen(**said.timeouts.model_dump()),
             node_patience=said.node_patience,
+            ca=ca.read_bytes() if (ca := self._settings.tls.ca) else b"",
             exec_patience=said.exec_patience,
         )
         documents = Documents(said.fetch_allow)

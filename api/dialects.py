@@ -42,6 +42,12 @@ UNITS = {
 }
 
 
+UNREADABLE = (
+    *(DecodeError, json_format.Error, ValueError, TypeError, RecursionError),
+    SystemError,  # what the library says of a name with half a surrogate pair
+)
+
+
 class Codec(NamedTuple):
     """How a message is written down."""
 
@@ -58,7 +64,7 @@ class Codec(NamedTuple):
                 json_format.ParseDict(document, message, ignore_unknown_fields=True)
             else:
                 message.MergeFromString(raw)
-        except (DecodeError, ValueError, RecursionError, json_format.Error, TypeError) as error:
+        except UNREADABLE as error:
             raise malformed(f"the request cannot be read as {described.full_name}") from error
         return message
 

@@ -1,6 +1,8 @@
 """Everything that signing in is made of, put together once for both doors."""
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import NamedTuple, Protocol
 
 from api.audit import Trail
 from api.door import Service
@@ -9,12 +11,28 @@ from api.ops.trail import Audit
 from api.ops.users import Tokens, Users
 from api.sign_in import SignIn, Terms
 from api.signed_in import SignedIn
+from domain import access
 from protos.gen.koor.api.services.auth import auth_pb2
 from protos.gen.ops import access_pb2
 from store import audit, tokens, users
 from store.attempts import Attempts
 from store.engine import Database
 from store.passwords import Passwords
+
+
+class Said(Protocol):
+    """What an operator says of signing in."""
+
+    @property
+    def mode(self) -> str: ...
+    @property
+    def open_beyond_loopback(self) -> bool: ...
+    @property
+    def password_login(self) -> bool: ...
+    @property
+    def token_lifetime(self) -> timedelta: ...
+    @property
+    def token_idle(self) -> timedelta: ...
 
 
 class Entrance(NamedTuple):
@@ -29,8 +47,12 @@ class Entrance(NamedTuple):
         self.passwords.close()
 
 
-def entrance(database: Database, terms: Terms, *, is_open: bool) -> Entrance:
-    """`is_open`: whoever does not sign in may do everything."""
+def entrance(database: Database, said: Said, doors: Iterable[str]) -> Entrance:
+    """For doors at these addresses. `domain/access.py` says when they are open to everybody."""
+    is_open = access.is_open(
+        said.mode, filter(None, doors), beyond_loopback=said.open_beyond_loopback
+    )
+    terms = Terms(said.token_lifetime, said.token_idle, said.password_login)
     known, given, passwords = users.Users(database), tokens.Tokens(database), Passwords()
     kept = audit.Audit(database)
     gate = SignedIn(known, given, is_open=is_open)

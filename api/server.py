@@ -15,6 +15,7 @@ from api.asking import Context
 from api.door import Admit, Door, Service, anybody
 from api.listening import bound
 from api.meters import Meters
+from api.tls import Certificates
 
 OPTIONS: dict[str, int] = {
     "grpc.keepalive_time_ms": 60_000,
@@ -55,9 +56,11 @@ class Server:
         admit: Admit = anybody,
         options: Mapping[str, int] = OPTIONS,
         setting: str = "WINDLASS_GRPC_ADDRESS",
+        certificates: Certificates | None = None,
     ) -> None:
         """`setting` is what says where it listens, for who cannot listen there."""
         self._setting = setting
+        self._certificates = certificates
         self._door = door or Door(meters)
         self._health = Health([service.name for service in services])
         own = [Service(health_pb2.DESCRIPTOR.services_by_name["Health"], self._health)]
@@ -83,11 +86,16 @@ class Server:
             self._try(address, self._setting)
         if also:
             self._try(also, "WINDLASS_NODES__ALSO_LISTEN")
-            self._server.add_insecure_port(also)
-        port = self._server.add_insecure_port(address)
+            self._listen(also)
+        port = self._listen(address)
         await self._server.start()
         await self._health.serving()
         return f"{address.rpartition(':')[0]}:{port}"
+
+    def _listen(self, address: str) -> int:
+        if self._certificates is None:
+            return self._server.add_insecure_port(address)
+        return self._server.add_secure_port(address, self._certificates.for_grpc())
 
     @staticmethod
     def _try(address: str, setting: str) -> None:

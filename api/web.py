@@ -19,6 +19,7 @@ from api.listening import bound
 from api.meters import Meters
 from api.rest import unrouted
 from api.server import GRACE_SECONDS
+from api.tls import Certificates
 from domain.errors import DomainError
 
 CHECK_SECONDS = 2.0
@@ -45,10 +46,12 @@ class Web:
         meters: Meters,
         resources: Sequence[Route] = (),
         around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
+        certificates: Certificates | None = None,
     ) -> None:
         self._address = address
         self._checks = checks
         self._meters = meters
+        self._certificates = certificates
         self._draining = False
         self._server: _Server | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -78,6 +81,9 @@ class Web:
             access_log=False,
             timeout_graceful_shutdown=int(GRACE_SECONDS),
         )
+        if self._certificates is not None:
+            config.load()
+            config.ssl = self._certificates.for_http()
         self._server = _Server(config)
         self._serving = asyncio.create_task(self._server.serve(sockets=[listening]))
         return f"{host}:{port}"

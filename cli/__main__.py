@@ -10,6 +10,7 @@ from typer.exceptions import TyperException
 
 from cli import (
     audit,
+    certs,
     cluster,
     config,
     edge,
@@ -56,6 +57,7 @@ app.add_typer(signing.user, name="user")
 app.add_typer(signing.token, name="token")
 app.add_typer(servers.context, name="context")
 app.add_typer(audit.audit, name="audit")
+app.add_typer(certs.certs, name="certs")
 
 
 @app.callback(invoke_without_command=True)

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, Self, TypeVar
 
 import typer
@@ -80,6 +81,14 @@ class Terms:
             help="Who we are (WINDLASS_TOKEN, which others cannot see; else whoever signed in).",
         ),
     ] = None
+    ca: Annotated[
+        str | None,
+        typer.Option(
+            "--ca",
+            metavar="FILE",
+            help="Whom to trust to be the server (WINDLASS_CA; else nothing is encrypted).",
+        ),
+    ] = None
     output: Annotated[
         Format | None,
         typer.Option(
@@ -123,6 +132,7 @@ class Call:
         self.http = (terms.http or named.http or said("WINDLASS_HTTP") or mine.http or HTTP).rstrip(
             "/"
         )
+        self.ca = terms.ca or named.ca or said("WINDLASS_CA") or mine.ca
         self.token = terms.token or said("WINDLASS_TOKEN") or ""
         if not self.token and self.address == mine.address:  # nobody else is shown it
             self.token = mine.token
@@ -136,7 +146,7 @@ class Call:
     @property
     def channel(self) -> "grpc.aio.Channel":
         if self._channel is None:
-            self._channel = opened(self.address, self.token)
+            self._channel = opened(self.address, self.token, self.ca)
         return self._channel
 
     async def ask(
@@ -191,7 +201,7 @@ class Call:
             await self._channel.close()
 
 
-def opened(address: str, token: str = "") -> "grpc.aio.Channel":
+def opened(address: str, token: str = "", ca: str = "") -> "grpc.aio.Channel":
     """A channel that notices a dead peer within a minute and repeats what found no connection."""
     import grpc.aio
 
@@ -220,19 +230,27 @@ def opened(address: str, token: str = "") -> "grpc.aio.Channel":
     ]
     from cli.carrying import carrying
 
-    return grpc.aio.insecure_channel(
-        address,
-        interceptors=carrying(token) if token else None,
-        options=[
-            ("grpc.service_config", json.dumps({"methodConfig": methods})),
-            ("grpc.keepalive_time_ms", 40_000),  # the server suffers a ping every 30 s
-            ("grpc.keepalive_timeout_ms", 10_000),
-            ("grpc.http2.max_pings_without_data", 0),
-            ("grpc.min_reconnect_backoff_ms", 5_000),  # also how long connecting may take
-            ("grpc.max_reconnect_backoff_ms", 5_000),
-            ("grpc.enable_http_proxy", 0),  # a site is in one's own network
-        ],
-    )
+    carriers = carrying(token) if token else None
+    options = [
+        ("grpc.service_config", json.dumps({"methodConfig": methods})),
+        ("grpc.keepalive_time_ms", 40_000),  # the server suffers a ping every 30 s
+        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.min_reconnect_backoff_ms", 5_000),  # also how long connecting may take
+        ("grpc.max_reconnect_backoff_ms", 5_000),
+        ("grpc.enable_http_proxy", 0),  # a site is in one's own network
+    ]
+    if not ca:
+        return grpc.aio.insecure_channel(address, options=options, interceptors=carriers)
+    trusted = grpc.ssl_channel_credentials(_trusted(ca))
+    return grpc.aio.secure_channel(address, trusted, options=options, interceptors=carriers)
+
+
+def _trusted(file: str) -> bytes:
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise Complaint(f"{file} cannot be read: {error.strerror}", Code.USAGE) from error
 
 
 def group(about: str) -> typer.Typer:

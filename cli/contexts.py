@@ -20,6 +20,8 @@ class Context:
     http: str = ""
     user: str = ""
     token: str = ""
+    ca: str = ""
+    """A file with whom we trust to be that server. Empty: nothing is encrypted."""
 
 
 @dataclass(frozen=True)

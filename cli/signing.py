@@ -1,5 +1,6 @@
 """Signing in and out, and who may: commands of several groups."""
 
+import os
 import sys
 from dataclasses import replace
 from enum import StrEnum
@@ -84,7 +85,7 @@ async def login(
     reply = await AuthServiceStub(call.channel).Login(asked, timeout=15)
     known = contexts.load()
     called = save_as or call.terms.profile or known.current
-    mine = contexts.Context(call.address, call.http, name, reply.token)
+    mine = contexts.Context(call.address, call.http, name, reply.token, _lasting(call.ca))
     known.having(called, mine).save()
     until = documents.on_the_wall(_time(reply.expires.timestamp))
     call.page.say(f"signed in at {call.address} as {name}, until {until} at the latest")
@@ -271,6 +272,11 @@ async def revoke(
 
     await call.change(_tokens(call).Revoke, RevokeTokenRequest(id=token_id))
     call.page.say(f"token {token_id} is revoked")
+
+
+def _lasting(path: str) -> str:
+    """A path that is good from wherever we are called next."""
+    return os.path.abspath(path) if path else ""
 
 
 def _password(file: str, *, new: bool = False, asking: str = "password: ") -> str:

@@ -32,12 +32,14 @@ class ExecApi(ExecApiServicer):
         streams: Streams,
         relay: Relay,
         patience: timedelta,
+        ca: bytes = b"",
     ) -> None:
         """`patience` is what a resource manager gets to answer."""
         self._apps = apps
         self._described = described
         self._streams = streams
         self._relay = relay
+        self._ca = ca
         self._seconds = patience.total_seconds()
 
     async def RunCommand(self, request: ExecRequest, context: Context) -> ExecRequest:
@@ -62,7 +64,7 @@ class ExecApi(ExecApiServicer):
 
     async def _elsewhere(self, request: ExecRequest, address: str, context: Context) -> ExecRequest:
         seconds, metadata = self._seconds + SPARE_SECONDS, fellows.on_behalf(context)
-        async with fellows.called(address) as channel:
+        async with fellows.called(address, self._ca) as channel:
             try:
                 return await ExecApiStub(channel).SendLocalRequest(
                     request, timeout=seconds, metadata=metadata

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
+import grpc
 import grpc.aio
 
 from api.asking import Context
@@ -15,8 +16,14 @@ OPTIONS = [("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1)]
 
 
 @asynccontextmanager
-async def called(address: str) -> AsyncIterator[grpc.aio.Channel]:
-    async with grpc.aio.insecure_channel(address, options=OPTIONS) as channel:
+async def called(address: str, ca: bytes = b"") -> AsyncIterator[grpc.aio.Channel]:
+    """`ca` is whom we trust to be one of us, if we speak encrypted."""
+    if ca:
+        trusted = grpc.ssl_channel_credentials(ca)
+        channel = grpc.aio.secure_channel(address, trusted, options=OPTIONS)
+    else:
+        channel = grpc.aio.insecure_channel(address, options=OPTIONS)
+    async with channel:
         yield channel
 
 

@@ -48,10 +48,13 @@ class Attached:
 
 
 class NodeApi(NodeApiServicer):
-    def __init__(self, attached: Attached, controllers: Controllers, patience: timedelta) -> None:
+    def __init__(
+        self, attached: Attached, controllers: Controllers, patience: timedelta, ca: bytes = b""
+    ) -> None:
         """`patience` is what each controller gets to answer."""
         self._attached = attached
         self._controllers = controllers
+        self._ca = ca
         self._seconds = patience.total_seconds()
 
     async def ShowNodeLocal(self, request: Node, context: Context) -> AsyncIterator[Node]:
@@ -74,7 +77,7 @@ class NodeApi(NodeApiServicer):
     async def _asked(self, address: str, request: Node, metadata: Metadata) -> list[Node]:
         """The nodes of one controller, or of them those that came before it broke off."""
         found: list[Node] = []
-        async with called(address) as channel:
+        async with called(address, self._ca) as channel:
             asked = NodeApiStub(channel).ShowNodeLocal(
                 request, timeout=self._seconds, metadata=metadata
             )

@@ -34,6 +34,7 @@ from api.edge.telling import Telling
 from api.edge.templates import ClusterApi
 from api.meters import Meters
 from api.server import Server
+from api.tls import Certificates
 from domain.operation import OperationId
 from domain.patience import Patience
 from domain.ports import Documents
@@ -77,6 +78,8 @@ class Terms(NamedTuple):
     enforce_resources: bool = False
     patience: Patience = Patience()
     node_patience: timedelta = timedelta(seconds=3)
+    ca: bytes = b""
+    """Whom we trust to be another API process. Nothing: they speak in the clear."""
     exec_patience: timedelta = timedelta(seconds=6)
 
 
@@ -101,7 +104,14 @@ class Notifying:
     def service(self) -> Service:
         return Service(notice_pb2.DESCRIPTOR.services_by_name["NotifyApi"], self._api)
 
-    def server(self, meters: Meters, door: Door, admit: Admit, describes: bool) -> Server:
+    def server(
+        self,
+        meters: Meters,
+        door: Door,
+        admit: Admit,
+        describes: bool,
+        certificates: Certificates | None = None,
+    ) -> Server:
         """One for notify alone, that holds streams for as long as both ends live. `describes`:
         whether it describes itself."""
         return Server(
@@ -112,6 +122,7 @@ class Notifying:
             admit=admit,
             options=OPTIONS,
             setting="WINDLASS_EDGE__NOTIFY_ADDRESS",
+            certificates=certificates,
         )
 
     async def close(self) -> None:
@@ -175,11 +186,12 @@ def services(
                 notifying.streams,
                 notifying.relay,
                 terms.exec_patience,
+                terms.ca,
             ),
         ),
         (app_inst_pb2, AppInstMetricsApi(notifying.measured)),
         (cloudlet_pb2, CloudletMetricsApi(notifying.measured)),
-        (node_pb2, NodeApi(notifying.attached, controllers, terms.node_patience)),
+        (node_pb2, NodeApi(notifying.attached, controllers, terms.node_patience, terms.ca)),
     )
     unknown = frozenset(Refusal.__members__) if terms.legacy_codes else frozenset()
     return [

@@ -47,9 +47,9 @@ class Nodes(NodesServicer):
         return running.node(await self._nodes.cordon(request.id, cordoned=False))
 
     async def Drain(self, request: pb.DrainNodeRequest, context: Context) -> pb.FleetNode:
-        within = timedelta(seconds=request.within.seconds)
-        if not timedelta(0) <= within <= LONGEST:
+        if not 0 <= request.within.seconds <= LONGEST.total_seconds():
             raise wrong("within", f"has to be between 0 and {LONGEST.days} days")
+        within = timedelta(seconds=request.within.seconds)
         view = await self._nodes.drain(request.id, within)
         self._launch.rouse_soon(DrainNode, f"drain-{request.id}", request.id)
         return running.node(view)

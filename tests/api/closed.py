@@ -13,7 +13,7 @@ from api import build
 from api.__main__ import Api
 from api.launch import client
 from domain.access import Principal, Role
-from settings import Auth, Settings, Temporal
+from settings import Auth, Settings, Temporal, Tls
 from store import schema
 from store.engine import Database
 from store.tokens import Tokens, digest_of
@@ -51,7 +51,7 @@ class Closed(NamedTuple):
 
 
 @asynccontextmanager
-async def closed(folder: Path) -> AsyncIterator[Closed]:
+async def closed(folder: Path, tls: Tls | None = None) -> AsyncIterator[Closed]:
     """It, with its state in a folder."""
     settings = Settings(
         state=folder,
@@ -59,6 +59,7 @@ async def closed(folder: Path) -> AsyncIterator[Closed]:
         http_address="127.0.0.1:0",
         temporal=Temporal(address=NOBODY),
         auth=Auth(mode="required"),
+        tls=tls or Tls(),
     )
     await schema.upgrade(settings.database)
     api = Api(settings, await client(NOBODY, "default"), build.Build())

@@ -140,6 +140,7 @@ async def test_a_page_signs_in_and_out_as_those_of_koor_do(
         ({}, b"[]", 400, "invalid_argument"),
         ({}, b'{"token": 7}', 400, "invalid_argument"),
         ({}, b'{"token": "\\ud800"}', 400, "invalid_argument"),
+        ({}, b'{"\\ud800": 1}', 400, "invalid_argument"),
         ({}, b'{"unheardOf": 1}', 200, ""),
         ({}, b"", 200, ""),
         ({}, b"[" * 20_000, 400, "invalid_argument"),

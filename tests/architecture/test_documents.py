@@ -77,7 +77,7 @@ def test_every_setting_is_described() -> None:
 
 def test_a_variable_that_is_named_is_a_setting() -> None:
     known = {each.variable for each in origins(Settings.model_construct())}
-    known |= {f"WINDLASS_{name}" for name in ("FILE", "ADDRESS", "HTTP", "TOKEN", "CONTEXTS")}
+    known |= {f"WINDLASS_{name}" for name in ("FILE", "ADDRESS", "HTTP", "TOKEN", "CONTEXTS", "CA")}
     for path in DOCUMENTS:
         named = set(re.findall(r"\bWINDLASS_[A-Z_]+\b", path.read_text()))
         assert named <= known, path.name

@@ -99,7 +99,7 @@ def test_every_command_there_should_be_is_there() -> None:
         *("pool add", "pool scale", "pool delete"),
         *("op list", "op get", "op watch", "op cancel"),
         *("op pause", "op resume", "op approve"),
-        *("login", "logout", "whoami", "audit list", "audit verify"),
+        *("certs init", "login", "logout", "whoami", "audit list", "audit verify"),
         *(f"user {verb}" for verb in ("add", "list", "passwd", "disable", "enable")),
         *(f"token {verb}" for verb in ("create", "list", "revoke")),
         *(f"context {verb}" for verb in ("list", "use", "remove")),
