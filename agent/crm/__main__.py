@@ -4,7 +4,6 @@ cloudlet, until it is told to stop."""
 import argparse
 import sys
 from functools import partial
-from pathlib import Path
 
 import uvloop
 
@@ -29,12 +28,6 @@ def parser() -> argparse.ArgumentParser:
         required=True,
         metavar="HOST:PORT",
         help="where an API process serves notify; given more than once, they are tried in turn",
-    )
-    parser.add_argument(
-        "--token-file",
-        type=Path,
-        metavar="FILE",
-        help="what holds the token of a user who is an agent, where callers sign in",
     )
     parser.add_argument(
         "--platform",
@@ -69,16 +62,6 @@ def flavor(text: str) -> FlavorInfo:
     return FlavorInfo(name=name, vcpus=vcpus, ram=ram, disk=disk)
 
 
-def read_token(file: Path | None) -> str:
-    """The token in a file. Invalid if it cannot be read."""
-    if file is None:
-        return ""
-    try:
-        return file.read_text().strip()
-    except OSError as error:
-        raise Invalid(f"{file}: {error.strerror}", do="look at --token-file") from error
-
-
 def platform(given: argparse.Namespace) -> Platform:
     if given.platform == "sim":
         return Simulated()
@@ -94,8 +77,7 @@ def platform(given: argparse.Namespace) -> Platform:
 
 
 async def manage(given: argparse.Namespace) -> None:
-    key, token = cloudlet_key(given.cloudlet), read_token(given.token_file)
-    crm = Crm(key, platform(given), given.controller, token=token)
+    crm = Crm(cloudlet_key(given.cloudlet), platform(given), given.controller)
     await serve({given.cloudlet: crm}, partial(print, flush=True))
 
 

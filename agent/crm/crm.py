@@ -46,10 +46,7 @@ class Crm:
         platform: Platform,
         controllers: Sequence[str],
         mishaps: Mishaps | None = None,
-        *,
-        token: str = "",
     ) -> None:
-        """`token` says who it is, where callers sign in."""
         self._key = cloudlet
         self._platform = platform
         self.replica, self.reports = Replica(), Reports()
@@ -59,7 +56,7 @@ class Crm:
             AppInst: Care(apps(platform, self.replica), self.reports, mishaps),
         }
         self._commands = Commands(platform, self.replica, self.reports)
-        self.stream = Stream(controllers, self.reports, self.replica.begin, self._hear, token=token)
+        self.stream = Stream(controllers, self.reports, self.replica.begin, self._hear)
 
     async def run(self) -> None:
         """Manage until cancelled. What has been begun on the platform is left to the next start."""

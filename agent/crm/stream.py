@@ -42,15 +42,12 @@ class Stream:
         reports: Reports,
         begin: Callable[[], None],
         heard: Callable[[Notice], None],
-        *,
-        token: str = "",
     ) -> None:
         """`begin` is told that a stream begins, `heard` gets all that comes by it."""
         self._addresses = addresses
         self._reports = reports
         self._begin = begin
         self._heard = heard
-        self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
         self._holding: asyncio.Task[None] | None = None
         self.connected = asyncio.Event()
 
@@ -87,8 +84,7 @@ class Stream:
             try:
                 async with asyncio.timeout(DIAL_SECONDS):
                     await _dialled(channel)
-                stream = NotifyApiStub(channel).StreamNotice(self._said(), metadata=self._metadata)
-                async for notice in stream:
+                async for notice in NotifyApiStub(channel).StreamNotice(self._said()):
                     self._take(notice, address)
                 log.info("the stream has ended", controller=address)
             except TimeoutError:

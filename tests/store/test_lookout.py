@@ -15,7 +15,7 @@ from store.lookout import Lookout
 from store.shelf import Shelf
 
 ASK = Ask(method="any")
-SECONDS = 20
+SECONDS = 40
 
 
 @pytest.fixture

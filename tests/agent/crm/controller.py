@@ -15,7 +15,7 @@ from protos.gen.edge.node_pb2 import Node
 from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, UPDATE, VERSION, Notice
 from protos.gen.edge.notice_pb2_grpc import NotifyApiServicer
 
-SECONDS = 20
+SECONDS = 40
 
 
 class Controller(NotifyApiServicer):

@@ -22,7 +22,7 @@ from protos.gen.edge.exec_pb2 import ExecRequest
 from protos.gen.edge.flavor_pb2 import Flavor, FlavorKey
 from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, UPDATE, Notice
 
-SECONDS = 20
+SECONDS = 40
 PLACE = cloudlet_key("tele/west")
 CLUSTER = ClusterInstKey(cluster_key=ClusterKey(name="c"), cloudlet_key=PLACE, developer="acme")
 APP = AppKey(name="shop", version="1")

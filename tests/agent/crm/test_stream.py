@@ -23,7 +23,7 @@ from sim.faults import Faults
 from sim.troubles import fault
 from tests.agent.crm.controller import Controller
 
-SECONDS = 20
+SECONDS = 40
 PLACE = cloudlet_key("tele/west")
 CLUSTER = ClusterInstKey(cluster_key=ClusterKey(name="c"), cloudlet_key=PLACE, developer="acme")
 

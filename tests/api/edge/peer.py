@@ -21,7 +21,7 @@ from protos.gen.edge import (
 from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, UPDATE, VERSION, Notice
 from protos.gen.edge.notice_pb2_grpc import NotifyApiStub
 
-SECONDS = 20
+SECONDS = 40
 KINDS: tuple[Any, ...] = (
     *(flavor_pb2.Flavor, cloudlet_pb2.Cloudlet, cluster_pb2.Cluster, app_pb2.App),
     *(clusterinst_pb2.ClusterInst, app_inst_pb2.AppInst),

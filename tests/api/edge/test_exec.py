@@ -25,7 +25,7 @@ from tests.api.edge import stubs
 from tests.api.edge.peer import Peer
 from tests.api.edge.stubs import Edge
 
-SECONDS = 20
+SECONDS = 40
 CODE = grpc.StatusCode
 REQUEST = ExecRequest(app_inst_key=stubs.appinst().key, command="ls", offer="o")
 
@@ -72,7 +72,7 @@ async def test_who_is_asked_answers(edge: Edge, crm: Peer) -> None:
     crm.tell(plain)
     answers = [(await each)[0] for each in (first, second)]
     assert sorted(each.answer for each in answers) == ["first", "second"]
-    assert answers[0] == plain
+    assert plain in answers
     crm.tell(plain)  # nobody waits for it any more
 
 

@@ -25,7 +25,7 @@ from tests.api.edge import stubs
 from tests.api.edge.peer import Peer
 from tests.api.edge.stubs import Edge
 
-SECONDS = 20
+SECONDS = 40
 
 
 @pytest.fixture
