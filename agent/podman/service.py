@@ -13,6 +13,7 @@ NEEDED = ("podman", "conmon", "runc", "catatonit")
 APT = "podman conmon runc catatonit netavark aardvark-dns iptables busybox-static"
 READY_SECONDS = 30.0
 LOOK_SECONDS = 0.05
+UNMOUNTS = 10
 
 SETTINGS = """[containers]
 default_ulimits = ["nofile=8192:8192", "nproc=16384:16384"]
@@ -76,14 +77,16 @@ class Service:
 
     async def _unmount(self) -> None:
         """Let go of the storage, so that whoever wants to can remove it. While containers run in
-        it, it stays."""
-        umount = await asyncio.create_subprocess_exec(
-            "umount",
-            str(self.folder / "storage" / "overlay"),
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-        await umount.wait()
+        it, it stays; and what podman still clears away after them may take hold of it once more."""
+        for _ in range(UNMOUNTS):
+            umount = await asyncio.create_subprocess_exec(
+                "umount",
+                str(self.folder / "storage" / "overlay"),
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+            )
+            await umount.wait()
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _begin(self) -> None:
         for place in (self.folder / "storage", self.folder / "net", self._run / "libpod"):
