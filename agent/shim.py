@@ -60,13 +60,18 @@ class Log:
 
 
 def started(order: dict[str, Any], out: int, err: int) -> int:
-    """The process id of the program. It dies with us, and may not gain rights."""
+    """The process id of the program, once it is the program and leads a group of its own, so that
+    nobody signals a group that is not there yet. It dies with us, and may not gain rights."""
+    ours, until_then = os.pipe()  # which closes when it becomes the program, or fails to
     child = os.fork()
     if not child:
         os.setsid()
         os.dup2(out, 1)
         os.dup2(err, 2)
         become(order, order["command"])
+    os.close(until_then)
+    os.read(ours, 1)
+    os.close(ours)
     return child
 
 
