@@ -104,6 +104,7 @@ class Service:
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "CONTAINERS_CONF": str(settings)},
+                cwd=self.folder,  # where conmon leaves a file when a container has had too much
                 start_new_session=True,
             )
 
