@@ -39,8 +39,8 @@ class Maas(Part):
     at_once: int = Field(10, description="requests to MAAS at the same time, per process")
     erase: Erasing = Field(
         Erasing.NONE,
-        description="what becomes of the disks of machines that are given back: none, quick, "
-        "secure or full; erasing takes up to hours",
+        description="what becomes of the disks of machines that ran and are given back: none, "
+        "quick, secure or full; erasing takes up to hours",
     )
 
     def key(self) -> str:

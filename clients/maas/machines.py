@@ -27,6 +27,10 @@ READY, ALLOCATED, DEPLOYING, DEPLOYED = "Ready", "Allocated", "Deploying", "Depl
 ON_ITS_WAY = frozenset({"Releasing", "Disk erasing"})
 """What becomes Ready without our doing anything."""
 
+UNUSED = frozenset({ALLOCATED, "Failed deployment"})
+"""What never ran, so that nothing of a cluster is on its disks. What could not be installed may be
+unable to boot, too, and MAAS waits for ever for disks to be erased."""
+
 RETURNING = ("releasing", "disk_erasing", "failed_releasing", "failed_disk_erasing")
 TAKEN = ("allocated", "deploying", "deployed", "failed_deployment", "broken", *RETURNING)
 SUITABLE = ("ready", "allocated", "deploying", "deployed")
@@ -307,7 +311,7 @@ class MaasMachines:
         for one in machines:
             path = f"machines/{one.system_id}/"
             try:
-                erase = {} if one.status_name == ALLOCATED else self._erase
+                erase = {} if one.status_name in UNUSED else self._erase
                 comment = "Windlass gives it back"
                 body = await self._maas.post(path, "release", comment=comment, **erase)
                 if seen.read(seen.MACHINE, body, f"POST {path}?op=release").status_name != READY:

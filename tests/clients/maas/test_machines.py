@@ -160,6 +160,20 @@ async def test_disks_that_were_written_to_are_erased_if_that_is_wanted(
         assert not await machines.released(used.slot)
 
 
+async def test_disks_of_what_could_not_be_installed_are_left_alone(
+    slow_region: Region, clock: HandClock
+) -> None:
+    """It may not boot what would erase them, and nothing ends the wait for that."""
+    slow_region.faults.add(Fault(where="deploy *", how=How.FAIL))
+    async with slow_region.serve(), client(slow_region, erase=Erasing.FULL) as machines:
+        machine = await machines.allocate(Search(slot=slot()))
+        await machines.deploy(machine)
+        await clock.turn(10)
+        assert state(slow_region, machine) is Status.FAILED_DEPLOYMENT
+        await machines.release(machine.slot)
+        assert state(slow_region, machine) is not Status.DISK_ERASING
+
+
 async def test_a_slot_that_holds_nothing_is_released(machines: MaasMachines) -> None:
     await machines.release(slot())
     assert await machines.released(slot())
