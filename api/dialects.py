@@ -44,8 +44,10 @@ UNITS = {
 
 UNREADABLE = (
     *(DecodeError, json_format.Error, ValueError, TypeError, RecursionError),
+    OverflowError,  # of a whole number that is too large for a field with a point
     SystemError,  # what the library says of a name with half a surrogate pair
 )
+"""All that reading a request can come to that is the caller's doing."""
 
 
 class Codec(NamedTuple):

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from api.dialects import UNREADABLE
 from api.door import Admit, Door, Service, anybody
 from api.edge.words import plain, spelt
 from api.rest import JSON, STATUSES, Exchange, Refused, body_of, is_json
@@ -132,7 +133,7 @@ def _reader(described: Any) -> Callable[[Line], Awaitable[Message]]:
         try:
             document = json.loads(body or b"{}")
             return json_format.ParseDict(spelt(document, described), message)
-        except (ValueError, RecursionError, TypeError, json_format.Error) as error:
+        except UNREADABLE as error:
             raise Invalid(
                 f"the body cannot be read as {described.full_name}",
                 reason="MALFORMED_REQUEST",

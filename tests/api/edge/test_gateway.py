@@ -64,6 +64,10 @@ async def test_a_refusal_has_its_code_and_text(http: AsyncClient) -> None:
         code, [refusal] = await posted(http, "/create/flavor", nonsense)
         assert (code, refusal["code"]) == (400, 3)
     assert (await http.post("/create/flavor", content=b"{}")).status_code == 400
+    is_json = {"content-type": "application/json"}
+    for unreadable in (b'{"\\ud800": 1}', b'{"location": {"latitude": 1' + b"0" * 400 + b"}}"):
+        reply = await http.post("/create/cloudlet", content=unreadable, headers=is_json)
+        assert reply.status_code == 400
     assert (await http.get("/show/flavor")).status_code == 405
     assert (await http.post("/show/cloudletrefs", json={})).status_code == 404
 
