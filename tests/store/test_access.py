@@ -48,6 +48,17 @@ async def test_users_come_once_and_the_first_administrator_only_to_nobody(
         await users.set_password("nobody", "hash")
 
 
+async def test_two_administrators_cannot_put_each_other_out(database: Database) -> None:
+    users = Users(database)
+    names = ("ada", "eve")
+    for name in names:
+        await users.add(Principal(name=name, role=Role.ADMIN), "hash")
+    tries = [users.disable(name, disabled=True) for name in names]
+    ends = await asyncio.gather(*tries, return_exceptions=True)
+    assert sum(isinstance(end, Conflict) for end in ends) == 1
+    assert sum(user.disabled for user in await users.all()) == 1
+
+
 async def test_a_token_ends_in_each_of_the_ways_there_are(database: Database) -> None:
     users, tokens = Users(database), Tokens(database)
     await users.add(ADA, "hash")
