@@ -38,9 +38,15 @@ class Said(Protocol):
 
 
 def encryption(said: Said) -> "Certificates | None":
-    """What doors are encrypted with. Nothing, if there is no certificate with its key."""
-    if said.certificate is None or said.key is None:
+    """What doors are encrypted with. Nothing, if nothing is said; Invalid if only half is."""
+    if said.certificate is None and said.key is None and said.client_ca is None:
         return None
+    if said.certificate is None or said.key is None:  # who said one of them counts on all
+        raise Invalid(
+            "encryption needs a certificate and its key, and only part of that is set",
+            reason="CERTIFICATE_UNUSABLE",
+            do="set WINDLASS_TLS__CERTIFICATE and WINDLASS_TLS__KEY, or nothing of it",
+        )
     return Certificates(Files(said.certificate, said.key, said.client_ca))
 
 

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from cryptography import x509
 
-from api.tls import Certificates, Files
+from api.tls import Certificates, Files, encryption
 from domain.errors import Invalid
 from protos.gen.ops import access_pb2
 from protos.gen.ops.access_pb2_grpc import UsersStub
@@ -96,6 +96,14 @@ def test_files_that_are_no_certificates_are_refused_at_the_start(tmp_path: Path)
     for files in (Files(tmp_path / "x", tmp_path / "x"), Files(tmp_path / "y", tmp_path / "y")):
         with pytest.raises(Invalid) as refused:
             Certificates(files)
+        assert refused.value.reason == "CERTIFICATE_UNUSABLE"
+
+
+def test_encryption_that_is_half_set_is_not_left_out(tmp_path: Path) -> None:
+    assert encryption(Tls()) is None
+    for half in (Tls(certificate=tmp_path), Tls(key=tmp_path), Tls(client_ca=tmp_path)):
+        with pytest.raises(Invalid) as refused:
+            encryption(half)
         assert refused.value.reason == "CERTIFICATE_UNUSABLE"
 
 
