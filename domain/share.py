@@ -114,6 +114,18 @@ def shared(uid: str, terms: PoolTerms | None) -> Share:
     return Share.of(uid, terms)
 
 
+def decided(name: str, share: Share, *, keeps: bool) -> Conflict:
+    """What goes on keeps data, or does not. Who wishes otherwise is not told that it will be so."""
+    becomes = "kept" if keeps else "deleted"
+    return Conflict(
+        f"the data of cluster {name}, in the pool {share.pool.name}, is being {becomes} already",
+        subject=name,
+        reason="DATA_DECIDED",
+        do="windlass op list shows by what; it can be waited for, or perhaps be called off",
+        facts={"pool": share.pool.name},
+    )
+
+
 def refuse_to_choose(name: str, share: Share | None, wished: str) -> None:
     """Whether data is kept is for whoever owns it to say. Nothing is assumed."""
     if share is None or wished:

@@ -123,10 +123,12 @@ class Clusters(Store):
             running = await operations.locked(session, cluster.operation)
         stops = cluster.phase == Phase.STOPPING and running.ended is None
         if stops and (not ask.force or _is_forced(running)):
+            plans.refuse_otherwise(running, ask)
             answers.remember(session, ask, running.id)
             return Deleted(operation=operations.as_operation(running))
         plan = await _as_it_stands(session, running)
         refuse_to_choose(name, plan.storage, ask.data)
+        plans.refuse_to_promise(running, ask)
         superseded = _supersede(session, running)
         operation = OperationId(str(uuid4()))
         cluster.phase = advance(name, Phase(cluster.phase), Phase.STOPPING)

@@ -1,4 +1,5 @@
-"""Plans: what an order becomes when it is accepted, with every slot named."""
+"""Plans: what an order becomes when it is accepted, with every slot named, and what cannot become
+one."""
 
 import secrets
 from uuid import uuid4
@@ -10,7 +11,11 @@ from domain import naming
 from domain.cluster import ClusterOrder, ClusterPlan, PoolOrder, slots_of
 from domain.errors import Invalid, Violation
 from domain.machine import Role, Slot
+from domain.operation import Ask, Kind, Stage
 from domain.releases import Release
+from domain.share import decided
+from domain.wishes import KEEP
+from store.rows import OperationRow
 
 LARGEST_PLAN = 1024 * 1024
 """Bytes. A workflow is told its plan in one piece, as text within text, and Temporal takes no piece
@@ -85,6 +90,24 @@ def refuse_what_is_too_large(plan: ClusterPlan) -> None:
             do="ask for fewer machines, or give their pools fewer or shorter labels",
             violations=[Violation(field="worker_node_pools", description=description)],
         )
+
+
+def refuse_otherwise(delete: OperationRow, ask: Ask) -> None:
+    """Refuse to join a delete that does something else with the data than is wished."""
+    plan = ClusterPlan.model_validate_json(delete.plan)
+    if plan.storage and ask.data and plan.keeps_data is not (ask.data == KEEP):
+        raise decided(plan.name, plan.storage, keeps=plan.keeps_data)
+
+
+def refuse_to_promise(running: OperationRow, ask: Ask) -> None:
+    """Refuse to keep data that goes when this operation is pushed aside: a creation undoes itself,
+    and a delete may have deleted it already."""
+    if ask.data != KEEP or running.ended is not None or running.stage == Stage.REQUESTED:
+        return
+    plan = ClusterPlan.model_validate_json(running.plan)
+    goes = running.kind in (Kind.CREATE_CLUSTER, Kind.DELETE_CLUSTER) and not plan.keeps_data
+    if plan.storage and goes:
+        raise decided(plan.name, plan.storage, keeps=False)
 
 
 def _login_key() -> tuple[bytes, str]:

@@ -52,6 +52,10 @@ async def test_what_becomes_of_data_has_to_be_said(caller: Caller) -> None:
     assert (await refused(strange)).reason == "WISH_NOT_UNDERSTOOD"
     gone = caller.cluster.DeleteCluster(DELETE_IT, timeout=20, metadata=((DATA, "delete"),))
     assert (await gone).status == "Deleting"
+    otherwise = caller.cluster.DeleteCluster(DELETE_IT, timeout=20, metadata=((DATA, "keep"),))
+    assert (await refused(otherwise)).reason == "DATA_DECIDED"
+    again = caller.cluster.DeleteCluster(DELETE_IT, timeout=20, metadata=((DATA, "delete"),))
+    assert (await again).status == "Deleting"
 
 
 async def test_a_cluster_without_storage_is_deleted_as_ever(caller: Caller) -> None:
