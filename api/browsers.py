@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from google.protobuf.message import Message
 from google.rpc import status_pb2  # type: ignore[import-untyped]
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -30,7 +31,8 @@ SAID = ", ".join(
     (
         *("authorization", "content-type", "connect-protocol-version", "connect-timeout-ms"),
         *("grpc-timeout", "x-grpc-web", "x-user-agent", "x-request-id", "idempotency-key"),
-        *("windlass-force", "windlass-approve-each", "windlass-ceph"),
+        *("windlass-force", "windlass-approve-each", "windlass-storage", "windlass-data"),
+        "windlass-ceph",
     )
 )
 """The headers that pages may send."""
@@ -38,7 +40,7 @@ TOLD = ", ".join(
     (
         *("grpc-status", "grpc-message", "grpc-status-details-bin"),
         *("trailer-x-request-id", "trailer-windlass-operation", "trailer-windlass-why"),
-        *("windlass-observed-at", "windlass-source"),
+        *("trailer-windlass-observed-at", "trailer-windlass-incomplete"),
     )
 )
 """The headers that pages may read."""
@@ -55,8 +57,22 @@ class Policy(NamedTuple):
     def allows(self, origin: str, host: str) -> bool:
         if not origin or origin in self.origins:
             return True
-        here = urlsplit(origin)
+        try:
+            here = urlsplit(origin)
+        except ValueError:  # no address at all
+            return False
         return here.netloc == host and (not self.is_open or here.hostname in LOOPBACK)
+
+    def is_meant(self, host: str, here: str) -> bool:
+        """Whether a call that came in at `here` means us by `host`. A page can have its own name
+        lead to this machine, and is then asked for no origin: by the name it is known."""
+        if not self.is_open or here not in LOOPBACK or not host:  # browsers always say it
+            return True
+        try:
+            name = urlsplit(f"//{host}").hostname
+        except ValueError:
+            return False
+        return name in LOOPBACK or any(urlsplit(each).netloc == host for each in self.origins)
 
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -93,12 +109,20 @@ class Browsers:
     def around(self, app: ASGIApp) -> ASGIApp:
         async def served(scope: Scope, receive: Receive, send: Send) -> None:
             method = self._methods.get(scope["path"]) if scope["type"] == "http" else None
-            if method is None:
+            if method is None and not self._is_meant(scope):
+                await _answer(send, 403, {})
+            elif method is None:
                 await app(scope, receive, send)
             else:
                 await self._serve(method, scope, receive, send)
 
         return served
+
+    def _is_meant(self, scope: Scope) -> bool:
+        if scope["type"] != "http":
+            return True
+        here, _ = scope.get("server") or ("", 0)
+        return self._policy.is_meant(Headers(scope=scope).get("host", ""), here)
 
     async def _serve(self, method: _Method, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)

@@ -14,9 +14,9 @@ from google.rpc import status_pb2  # type: ignore[import-untyped]
 
 from api.access import permission
 from api.browsers import Policy
-from api.dialects import DIALECTS, JSON_BYTES, time_left
+from api.dialects import DIALECTS, JSON, JSON_BYTES, time_left
 from domain.errors import Invalid
-from protos.gen.edge import flavor_pb2
+from protos.gen.edge import cloudlet_pb2, flavor_pb2
 from protos.gen.kaas import api_pb2 as kaas
 from protos.gen.koor.api.services.auth import auth_pb2
 from protos.gen.ops import access_pb2, clusters_pb2, operations_pb2
@@ -217,11 +217,34 @@ async def test_pages_of_other_origins_stay_outside(web: httpx2.AsyncClient) -> N
         ("http://127.0.0.1:8282", "127.0.0.1:8282", True, True),
         ("http://127.0.0.1:9999", "127.0.0.1:8282", True, False),
         ("null", "windlass:8282", False, False),
+        ("http://[", "windlass:8282", False, False),
     ],
 )
 def test_origins_are_exact(origin: str, host: str, is_open: bool, allowed: bool) -> None:
     policy = Policy(frozenset({"https://ui.example"}), is_open)
     assert policy.allows(origin, host) is allowed
+
+
+@pytest.mark.parametrize(
+    ("host", "here", "is_open", "meant"),
+    [
+        ("rebound.example:8282", "127.0.0.1", True, False),
+        ("rebound.example:8282", "::1", True, False),
+        ("[", "127.0.0.1", True, False),
+        ("127.0.0.1:8282", "127.0.0.1", True, True),
+        ("localhost:9999", "127.0.0.1", True, True),
+        ("[::1]:8282", "::1", True, True),
+        ("", "127.0.0.1", True, True),
+        ("ui.example", "127.0.0.1", True, True),
+        ("api:8282", "172.18.0.3", True, True),
+        ("rebound.example:8282", "127.0.0.1", False, True),
+    ],
+)
+def test_a_name_that_was_made_to_lead_here_is_not_ours(
+    host: str, here: str, is_open: bool, meant: bool
+) -> None:
+    policy = Policy(frozenset({"https://ui.example"}), is_open)
+    assert policy.is_meant(host, here) is meant
 
 
 def test_times_are_read_as_both_protocols_write_them() -> None:
@@ -233,6 +256,12 @@ def test_times_are_read_as_both_protocols_write_them() -> None:
     for wrong in ("S", "-1S", "1x", "123456789S", "١S"):
         with pytest.raises(Invalid):
             time_left({"grpc-timeout": wrong})
+
+
+def test_a_number_beyond_all_numbers_is_the_callers_doing() -> None:
+    endless = b'{"location": {"latitude": 1' + b"0" * 400 + b"}}"
+    with pytest.raises(Invalid):
+        JSON.read(endless, cloudlet_pb2.Cloudlet.DESCRIPTOR)
 
 
 def test_each_kind_of_content_is_known_once() -> None:
