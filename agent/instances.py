@@ -112,13 +112,14 @@ class Instances:
         return there
 
     async def destroy(self, instance: str, incarnation: int | None) -> None:
-        """Leave nothing of it. What is not here is as good as destroyed."""
+        """Leave nothing of it, nor of an older one, which whoever gave this order had given up.
+        What is not here is as good as destroyed."""
         async with self._turns[instance]:
-            try:
-                carried = self.get(instance, incarnation)
-            except NotFound:
+            if (there := self._carried.get(instance)) is None:
                 return
-            await carried.destroy()
+            if incarnation is not None:
+                _fence(there.record, incarnation)
+            await there.destroy()
 
     async def keep(self, copies: Iterable[tuple[str, int]]) -> list[Record]:
         """Remove all that is not among these, and say what that was."""

@@ -1,11 +1,13 @@
 """A whole agent: one node, put together from its parts."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import grpc.aio
+import structlog
 
 from agent.archive import Archive
 from agent.bell import Bell
@@ -21,13 +23,22 @@ from agent.window import NodeWindow
 from api.door import Service
 from api.meters import Meters
 from api.rkt.public import About, PublicAPI
-from api.server import Server
+from api.server import OPTIONS, Server
 from domain.frozen import Frozen
 from protos.gen.agent import instance_pb2, node_pb2
 from protos.gen.rkt import api_pb2 as rkt_pb2
 
 CLOSING_SECONDS = 10.0
 """How long what is left may take to be told on the way down."""
+
+
+LASTING = {name: value for name, value in OPTIONS.items() if "connection_age" not in name}
+"""There is no other server to be found, and instances are listened to for as long as they run."""
+
+PAUSE_SECONDS = 1.0
+"""Before what went wrong is begun again."""
+
+log = structlog.get_logger()
 
 
 class Plan(Frozen):
@@ -77,7 +88,7 @@ class Agent:
         """Take up what was here, listen, and from then on be a node. The answer is the address."""
         info = await self.runtime.open(self.ledger.remembered("subnet"))
         await self.instances.adopt()
-        self._server = Server(self._services(info), Meters())
+        self._server = Server(self._services(info), Meters(), options=LASTING)
         listens = await self._server.start(self._plan.listen)
         card = Card(
             node=self._plan.node,
@@ -88,9 +99,10 @@ class Agent:
             runtime=info.name,
         )
         self._membership = Membership(card, self._channel, self._machine)
-        works = (self._archive.run(), self._reporting.run(), self.instances.tidy())
-        self._beside = [asyncio.create_task(work) for work in works]
-        self._stay = asyncio.create_task(self._membership.stay(self._is_member))
+        works = (self._archive.run, self._reporting.run, self.instances.tidy)
+        self._beside = [asyncio.create_task(_kept_up(work)) for work in works]
+        stay = partial(self._membership.stay, self._is_member)
+        self._stay = asyncio.create_task(_kept_up(stay))
         return listens
 
     async def drain(self) -> None:
@@ -139,3 +151,16 @@ class Agent:
             Service(node_pb2.DESCRIPTOR.services_by_name["Node"], node),
             Service(rkt_pb2.DESCRIPTOR.services_by_name["PublicAPI"], PublicAPI(window, about)),
         ]
+
+
+async def _kept_up(work: Callable[[], Awaitable[None]]) -> None:
+    """Have it go on whatever happens to it: a full disk, or a network that is still in use, must
+    not leave a node that only seems to be one."""
+    while True:
+        try:
+            await work()
+        except Exception:
+            log.exception("what an agent does all the time went wrong, and is begun again")
+            await asyncio.sleep(PAUSE_SECONDS)
+        else:
+            return

@@ -49,6 +49,13 @@ ANSWER_SECONDS = 10.0
 CALL_SECONDS = 30.0
 REACH_SECONDS = 3.0
 
+KEEPALIVE = [
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.http2.max_pings_without_data", 0),
+]
+"""Who listens to an instance may hear nothing for hours: a connection that is dead is found out."""
+
 MOST_AMOUNT = 2**31 - 1
 
 KINDS: dict[grpc.StatusCode, type[DomainError]] = {
@@ -164,7 +171,7 @@ class NodeAgents:
 
     def _channel(self, address: str) -> grpc.aio.Channel:
         if address not in self._channels:
-            self._channels[address] = grpc.aio.insecure_channel(address)
+            self._channels[address] = grpc.aio.insecure_channel(address, options=KEEPALIVE)
         return self._channels[address]
 
 

@@ -265,19 +265,20 @@ async def _reserve(session: AsyncSession, row: InstanceRow, spec: InstanceSpec, 
     if subnet is None:
         return False
     here = list(await session.execute(HERE.where(PlacementRow.node == node)))
-    for older in [each for each in here if each.left and each.instance == row.id]:
-        left = await session.get(PlacementRow, (node, older.uid))
-        if left is not None:
-            await moves.forget(session, left)  # its agent removes it for the newer one
-        here.remove(older)
+    older = [each.uid for each in here if each.left and each.instance == row.id]
+    here = [each for each in here if each.uid not in older]
     ip = address_in(subnet, {each.ip for each in here}, spec.ip)
-    ports = await _ports(session, spec.ports, node)
+    ports = await _ports(session, spec.ports, node, older)
     demands = spec.demands
     copies = sum(each.workload == demands.workload and not each.left for each in here)
     crowded = bool(demands.most_per_node and copies >= demands.most_per_node)
     if ip is None or ports is None or crowded:
         await _take(session, node, spec.limit, sign=-1)
         return False
+    for uid in older:
+        left = await session.get(PlacementRow, (node, uid))
+        if left is not None:
+            await moves.forget(session, left)  # its agent removes it for the newer one
     row.node = node
     row.incarnation += 1
     row.taken_up = row.parked = False
@@ -335,9 +336,10 @@ async def _take(session: AsyncSession, node: str, wanted: Amounts, *, sign: int 
 
 
 async def _ports(
-    session: AsyncSession, wanted: Sequence[Port], node: str
+    session: AsyncSession, wanted: Sequence[Port], node: str, but: Sequence[str]
 ) -> tuple[Port, ...] | None:
-    """The ports with a source for each of them; None if one that is wanted is taken."""
+    """The ports with a source for each of them; None if one that is wanted is taken, unless by
+    these, which give way."""
     if not wanted:
         return ()
     asked = [port.source for port in wanted if port.source]
@@ -345,7 +347,9 @@ async def _ports(
     taken = set(
         await session.scalars(
             select(HostPortRow.port).where(
-                HostPortRow.node == node, or_(HostPortRow.port.in_(asked), loose)
+                HostPortRow.node == node,
+                HostPortRow.uid.not_in(but),
+                or_(HostPortRow.port.in_(asked), loose),
             )
         )
     )

@@ -9,6 +9,9 @@ import grpc
 import pytest
 
 from agent.process import ended
+from agent.runtime import Info
+from agent.simulated import Simulated
+from domain.errors import Conflict
 from protos.gen.agent import instance_pb2 as agent_pb2
 from protos.gen.agent import node_pb2 as pb
 from protos.gen.kudo import scheduler_pb2 as kudo_pb2
@@ -161,6 +164,10 @@ async def test_k24_older_incarnations_are_fenced_and_newer_ones_replace(begin: B
         assert refusal.reason == "STALE_INCARNATION"
         assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
 
+    await scheduler.running("given-up", "idle", 1)
+    await scheduler.node.Destroy(copy("given-up", 3), timeout=20)
+    assert "given-up" not in {held.copy.instance for held in await scheduler.held()}
+
     await scheduler.running("two", "idle", 1)
     kept = await scheduler.node.Keep(pb.KeepRequest(copies=[copy("one", 2)]), timeout=20)
     assert [(each.instance, each.incarnation) for each in kept.removed] == [("two", 1)]
@@ -205,6 +212,25 @@ async def test_a_node_registers_beats_and_comes_back(begin: Begin, control: Cont
     cards, beats = len(control.cards), len(control.beats)
     control.hang_up.set()
     await control.until(lambda: len(control.cards) > cards and len(control.beats) > beats + 1)
+
+
+async def test_a_node_that_cannot_be_one_yet_goes_on_trying(
+    begin: Begin, control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network that containers are still in cannot be made anew for another block."""
+    asked: list[str] = []
+    opened = Simulated.open
+
+    async def refusing(runtime: Simulated, subnet: str) -> Info:
+        asked.append(subnet)
+        if asked[1:] == ["10.64.7.0/24"]:
+            raise Conflict("the network is being used")
+        return await opened(runtime, subnet)
+
+    monkeypatch.setattr(Simulated, "open", refusing)
+    await begin()
+    await control.until(lambda: bool(control.beats))
+    assert asked == ["", "10.64.7.0/24", "10.64.7.0/24"]
 
 
 async def test_who_drains_stops_what_runs_and_says_so_last(begin: Begin, control: Control) -> None:
