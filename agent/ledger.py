@@ -47,6 +47,9 @@ class Letter(Frozen):
 class Ledger:
     def __init__(self, path: Path | None) -> None:
         """Without a path all of it is forgotten in the end."""
+        if path is not None:  # orders are in it, with what their callers keep secret
+            path.touch(mode=0o600)
+            path.chmod(0o600)
         self._db = sqlite3.connect(path or ":memory:", isolation_level=None)
         for pragma in ("journal_mode=wal", "synchronous=normal"):
             self._db.execute(f"PRAGMA {pragma}")

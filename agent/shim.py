@@ -140,8 +140,9 @@ def watched(order: dict[str, Any], log: Log, pid: int, streams: dict[int, str]) 
 
 
 def written(path: str, told: dict[str, Any]) -> None:
-    """All of it or nothing."""
-    with open(path + ".new", "w") as file:
+    """All of it or nothing, for nobody else: an order holds what its caller keeps secret."""
+    opened = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(opened, "w") as file:
         json.dump(told, file)
     os.replace(path + ".new", path)
 

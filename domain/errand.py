@@ -159,13 +159,16 @@ def _own(of: Standing, now: datetime) -> What:
 
 def _wished(of: Standing, now: datetime) -> What:
     """What is due of an instance that is not to run."""
-    if of.wish is Wish.STOP and of.phase is Phase.STOPPED:
-        return What.MOVE if of.evicted and of.node else What.WAIT
+    if of.wish is Wish.STOP and of.phase is Phase.STOPPED and not (of.evicted and of.node):
+        return What.WAIT
     if not of.node:
         return What.END
     if _later(of.waits_until, now):
         return What.WAIT
-    return What.STOP if of.wish is Wish.STOP else What.DESTROY
+    if of.wish is Wish.STOP and of.phase is not Phase.STOPPED:
+        return What.STOP
+    # Who stops what is not kept gives it its time, and who destroys it does not.
+    return What.MOVE if of.phase in {Phase.STOPPING, Phase.STOPPED} else What.DESTROY
 
 
 def _next(of: Standing, now: datetime) -> datetime | None:

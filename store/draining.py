@@ -17,8 +17,9 @@ AT_ONCE = 8
 class Draining(Store):
     @transaction
     async def step(self, session: AsyncSession, node: str) -> Emptying:
-        """Tell the next ones to leave: those that may run elsewhere, and once the node's time is up
-        all that are left, which end there. Asking again tells those that were not told yet."""
+        """Tell the next ones to leave: those that may run elsewhere, or are stopped and stay so,
+        and once the node's time is up all that are left, which end there. Asking again tells those
+        that were not told yet."""
         row = await session.get(NodeRow, node)
         if row is None or row.drain_until is None:
             return Emptying(over=True)
@@ -39,7 +40,7 @@ class Draining(Store):
         for each in here:
             if each.evicted or each.wish == Wish.DESTROY:
                 continue
-            if each.wish == Wish.RUN and outlives_node(moves.spec_of(each).restart):
+            if each.wish == Wish.STOP or outlives_node(moves.spec_of(each).restart):
                 if room <= 0:
                     continue
                 room -= 1

@@ -6,6 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
+import structlog
+
 from agent.podman.rest import Rest
 from domain.errors import DomainError, Unavailable
 
@@ -14,6 +16,9 @@ APT = "podman conmon runc catatonit netavark aardvark-dns iptables busybox-stati
 READY_SECONDS = 30.0
 LOOK_SECONDS = 0.05
 UNMOUNTS = 10
+PAUSE_SECONDS = 0.5
+
+log = structlog.get_logger()
 
 SETTINGS = """[containers]
 default_ulimits = ["nofile=8192:8192", "nproc=16384:16384"]
@@ -40,6 +45,7 @@ class Service:
         self._run = Path("/run/windlass") / mark  # short, as the path of a socket has to be
         self.socket = self._run / "podman.sock"
         self._process: asyncio.subprocess.Process | None = None
+        self._minding: asyncio.Task[None] | None = None
 
     async def start(self) -> Rest:
         """A connection to the service, which one is begun if none answers. Unavailable says what
@@ -66,10 +72,14 @@ class Service:
                     do=f"read {self.folder / 'service.log'}",
                 )
             await asyncio.sleep(LOOK_SECONDS)
+        self._minding = asyncio.create_task(self._mind())
         return rest
 
     async def stop(self) -> None:
         """End the service. Containers do not need it to run on."""
+        if self._minding:
+            self._minding.cancel()
+            await asyncio.wait([self._minding])
         if self._process and self._process.returncode is None:
             self._process.terminate()
             await self._process.wait()
@@ -88,6 +98,15 @@ class Service:
             await umount.wait()
             await asyncio.sleep(LOOK_SECONDS)
 
+    async def _mind(self) -> None:
+        """Begin it again whenever it ends: containers run on without it, but the node would take
+        instances that it cannot start, and look empty."""
+        while self._process:
+            code = await self._process.wait()
+            log.warning("podman's service ended and is begun again", code=code)
+            await asyncio.sleep(PAUSE_SECONDS)
+            await self._begin()
+
     async def _begin(self) -> None:
         for place in (self.folder / "storage", self.folder / "net", self._run / "libpod"):
             place.mkdir(parents=True, exist_ok=True)
@@ -95,14 +114,14 @@ class Service:
         self.socket.unlink(missing_ok=True)
         settings = self.folder / "containers.conf"
         settings.write_text(SETTINGS.format(run=self._run, folder=self.folder))
-        with (self.folder / "service.log").open("ab") as log:
+        with (self.folder / "service.log").open("ab") as said:
             self._process = await asyncio.create_subprocess_exec(
                 *("podman", "--root", str(self.folder / "storage")),
                 *("--runroot", str(self._run / "run")),
                 *("system", "service", "--time=0", f"unix://{self.socket}"),
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                stdout=said,
+                stderr=said,
                 env={**os.environ, "CONTAINERS_CONF": str(settings)},
                 cwd=self.folder,  # where conmon leaves a file when a container has had too much
                 start_new_session=True,

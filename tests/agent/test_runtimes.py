@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,7 +14,7 @@ from agent.podman.runtime import RIGHTS, Podman, proven
 from agent.process import Processes
 from agent.runtime import Amounts, Condition, PortMap, Runtime, Spec
 from agent.simulated import Simulated
-from domain.errors import Conflict, DomainError, Forbidden
+from domain.errors import Conflict, DomainError, Forbidden, Unavailable
 from domain.logline import Joiner, Line
 
 PATIENCE_SECONDS = 20.0
@@ -180,6 +181,23 @@ async def test_k27_a_container_is_reached_on_its_port_and_has_few_rights(runtime
     assert bin(int(facts["CapBnd"], 16)).count("1") == len(RIGHTS)
     with pytest.raises(Forbidden):
         await runtime.fetch("file:///etc/passwd")
+    await runtime.remove(pod)
+
+
+async def test_podmans_service_is_begun_again_when_it_dies(runtime: Runtime) -> None:
+    if not isinstance(runtime, Podman):
+        pytest.skip("it has no service")
+    pod = await begun(runtime, order("idle"))
+    process = runtime._service._process
+    assert process is not None
+    process.kill()
+    await process.wait()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            with suppress(Unavailable):
+                assert await condition(runtime, pod) is Condition.RUNNING
+                break
+            await asyncio.sleep(0.05)
     await runtime.remove(pod)
 
 

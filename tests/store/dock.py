@@ -10,6 +10,7 @@ from domain.instance import Call, InstanceSpec, InstanceUid, InstanceView, Phase
 from domain.node import Candidate, Registered, Said
 from domain.operation import Ask
 from domain.placement import Amounts
+from store.draining import Draining
 from store.engine import Database
 from store.fleet import Fleet
 from store.instances import Instances, tail
@@ -41,6 +42,7 @@ class Dock:
         self.instances = Instances(database, self.tail)
         self.placing = Placing(database, Fleet(snapshot_seconds=0))
         self.neglect = Neglect(database)
+        self.draining = Draining(database)
         self.observing = Observing(database)
 
     async def close(self) -> None:

@@ -127,8 +127,13 @@ async def test_a_stop_that_removes_is_the_end(dock: Dock) -> None:
     await dock.node("a")
     uid = await dock.runs(keeps=False)
     assert (await dock.wish(Call.STOP)).phase is Phase.STOPPING
-    await dock.done(uid, What.DESTROY)
+    await dock.done(uid, What.MOVE)  # it is given its time first
+    await dock.settle(uid, What.END)
     assert (await dock.at(uid)).phase is Phase.TERMINATED
+    hurried = await dock.runs(keeps=False)
+    await dock.wish(Call.STOP)
+    await dock.wish(Call.DESTROY)
+    await dock.done(hurried, What.DESTROY)
 
 
 async def test_whoever_speaks_of_an_earlier_turn_changes_nothing(dock: Dock) -> None:
@@ -244,6 +249,33 @@ async def test_k27_a_host_port_that_is_taken_is_found_elsewhere_and_given_way_to
     again = await dock.placed("first", ports=port, limit=Amounts())
     assert (await dock.at(again)).node == "a"  # its agent removes the older copy first
     assert (await dock.due(first)).what is What.OVER
+
+
+async def test_a_copy_that_was_left_is_remembered_where_the_next_one_does_not_go(
+    dock: Dock,
+) -> None:
+    subnet = (await dock.node("a")).subnet.removesuffix(".0/24")
+    await dock.runs("other", ip=f"{subnet}.9")
+    first = await dock.runs("first")
+    await dock.says(first, Phase.TERMINATED)
+    again = await dock.placed("first", ip=f"{subnet}.9")
+    assert (await dock.at(again)).phase is Phase.FAILED
+    assert await dock.leftovers() == [("a", "first")]
+    assert (await dock.due(first)).what is What.CLEAN
+
+
+async def test_who_is_stopped_leaves_a_node_that_is_drained_and_stays_stopped(dock: Dock) -> None:
+    await dock.node("a")
+    uid = await dock.runs()
+    await dock.wish(Call.STOP)
+    await dock.done(uid, What.STOP, kept=True)
+    await dock.nodes.drain("a", timedelta(hours=1))
+    assert (await dock.draining.step("a")).told == (uid,)
+    await dock.done(uid, What.MOVE)
+    view = await dock.at(uid)
+    assert (view.phase, view.node) == (Phase.STOPPED, "")
+    assert (await dock.draining.step("a")).over
+    assert (await dock.wish(Call.START)).phase is Phase.SCHEDULING
 
 
 async def test_an_address_is_given_in_the_nodes_subnet(dock: Dock) -> None:
