@@ -17,6 +17,7 @@ from protos.gen.edge.cloudlet_pb2 import CLOUDLET_STATE_ERRORS, CLOUDLET_STATE_R
 from protos.gen.edge.exec_pb2 import ExecRequest
 from protos.gen.edge.exec_pb2_grpc import ExecApiServicer, ExecApiStub
 from store.appinsts import AppInsts
+from store.controllers import Controllers
 
 ABLE = frozenset({CLOUDLET_STATE_READY, CLOUDLET_STATE_ERRORS})
 
@@ -31,6 +32,7 @@ class ExecApi(ExecApiServicer):
         described: Descriptions,
         streams: Streams,
         relay: Relay,
+        controllers: Controllers,
         patience: timedelta,
         ca: bytes = b"",
     ) -> None:
@@ -39,6 +41,7 @@ class ExecApi(ExecApiServicer):
         self._described = described
         self._streams = streams
         self._relay = relay
+        self._controllers = controllers
         self._ca = ca
         self._seconds = patience.total_seconds()
 
@@ -63,6 +66,8 @@ class ExecApi(ExecApiServicer):
         return await self._relay.ask(stream, request, self._seconds)
 
     async def _elsewhere(self, request: ExecRequest, address: str, context: Context) -> ExecRequest:
+        if address not in await self._controllers.alive():
+            raise Refusal.EXEC_NOBODY()  # whoever may inject may write any: it would get the token
         seconds, metadata = self._seconds + SPARE_SECONDS, fellows.on_behalf(context)
         async with fellows.called(address, self._ca) as channel:
             try:

@@ -163,6 +163,7 @@ def services(
     )
     clusters, running = ClusterInsts(database, placed), AppInsts(database, placed)
     controllers = Controllers(database)
+    peers = (notifying.described, notifying.streams, notifying.relay)
     served = (
         (developer_pb2, DeveloperApi(developers)),
         (operator_pb2, OperatorApi(operators)),
@@ -178,17 +179,7 @@ def services(
         (refs_pb2, CloudletRefsApi(CloudletRefs(database))),
         (refs_pb2, ClusterRefsApi(ClusterRefs(database))),
         (controller_pb2, ControllerApi(controllers)),
-        (
-            exec_pb2,
-            ExecApi(
-                running,
-                notifying.described,
-                notifying.streams,
-                notifying.relay,
-                terms.exec_patience,
-                terms.ca,
-            ),
-        ),
+        (exec_pb2, ExecApi(running, *peers, controllers, terms.exec_patience, terms.ca)),
         (app_inst_pb2, AppInstMetricsApi(notifying.measured)),
         (cloudlet_pb2, CloudletMetricsApi(notifying.measured)),
         (node_pb2, NodeApi(notifying.attached, controllers, terms.node_patience, terms.ca)),

@@ -97,6 +97,23 @@ async def test_nobody_is_asked_who_is_not_there(edge: Edge, placed: None) -> Non
         assert (refusal.code, refusal.message) == (CODE.UNAVAILABLE, "no one answered the offer")
 
 
+async def test_nobody_is_called_who_is_no_controller(edge: Edge, placed: None) -> None:
+    """Whoever may inject a cloudlet's description would be sent the callers' tokens."""
+    called = asyncio.Event()
+
+    def take(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        called.set()
+        writer.close()
+
+    stranger = await asyncio.start_server(take, "127.0.0.1")
+    async with stranger:
+        port = stranger.sockets[0].getsockname()[1]
+        await edge("InjectCloudletInfo", stubs.info(controller=f"somebody@127.0.0.1:{port}"))
+        refusal = await edge.refused("RunCommand", REQUEST)
+    assert (refusal.code, refusal.message) == (CODE.UNAVAILABLE, "no one answered the offer")
+    assert not called.is_set()
+
+
 class TestSoon:
     @pytest.fixture
     def terms(self) -> Terms:
