@@ -94,8 +94,10 @@ class Streams:
         return True
 
     def speaks(self, stream: Stream, cloudlet: str) -> bool:
-        """Whether a stream is to be listened to about a cloudlet: nobody else speaks for it."""
-        return self._owners.get(cloudlet, stream) is stream
+        """Whether a stream is to be listened to about a cloudlet: it speaks for it, or nobody does
+        and it never has. Whoever lost it to a stream at another process has to describe it anew."""
+        owner = self._owners.get(cloudlet)
+        return owner is stream or (owner is None and cloudlet not in stream.spoken_for)
 
     def owner(self, cloudlet: str) -> Stream | None:
         """Who speaks for a cloudlet, if anybody does here."""

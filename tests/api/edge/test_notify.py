@@ -12,6 +12,7 @@ from httpx2 import AsyncClient
 
 from api import build
 from api.__main__ import Api
+from api.edge import keys
 from api.launch import client
 from protos.gen.edge.app_inst_pb2 import AppInstMetrics
 from protos.gen.edge.cloudlet_pb2 import (
@@ -20,6 +21,8 @@ from protos.gen.edge.cloudlet_pb2 import (
     CloudletInfo,
     CloudletMetrics,
 )
+from protos.gen.edge.clusterinst_pb2 import ClusterInstInfo
+from protos.gen.edge.common_pb2 import READY
 from protos.gen.edge.metric_pb2 import Metric, MetricTag, MetricVal
 from protos.gen.edge.node_pb2 import NODE_CRM, Node, NodeKey
 from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, VERSION, Notice
@@ -213,6 +216,11 @@ async def test_what_is_measured_is_shown_as_long_as_its_stream(
     assert await edge("ShowCloudletMetrics", CloudletMetrics()) == []
 
 
+async def _owner(api: Api) -> Any:
+    """Who speaks for the cloudlet at this process."""
+    return api._notifying.streams.owner(keys.of(info()))
+
+
 async def test_what_one_process_takes_the_others_tell(
     edge: Edge, api: Api, settings: Settings, connect: Connect
 ) -> None:
@@ -229,6 +237,11 @@ async def test_what_one_process_takes_the_others_tell(
         )  # there is no such cloudlet
         await edge("CreateCloudlet", stubs.cloudlet())
         await moved.until(lambda: moved.names("Cloudlet"))
+        await until(partial(_owner, api), lambda owner: owner is None)
+        crm.tell(ClusterInstInfo(key=stubs.clusterinst_key(), state=READY))  # it is not listened to
+        crm.tell(Node(key=NodeKey(name="old")))
+        await until(lambda: edge("ShowNodeLocal", Node()), bool)
+        assert await edge("ShowClusterInstInfo", ClusterInstInfo()) == []
         await crm.lose()
         info_ = await stated(edge, CLOUDLET_STATE_READY)
         assert info_.controller.endswith(f"@{address}")
