@@ -23,7 +23,7 @@ from domain.record import Link, Noun, Record
 from domain.refusal import Refusal, refuse_if
 from domain.standing import ClusterInstStanding, Report
 from domain.tracking import Phase
-from domain.usage import Usage, plus
+from domain.usage import Taken, Usage, minus, plus
 from store import answers, cloudlet_refs, operations, reports, settling, shelf, tracked
 from store.edge_rows import ClusterInstRow
 from store.engine import Database, Store, reading, transaction
@@ -77,7 +77,12 @@ class ClusterInsts(Store):
         refuse_if(busy, Refusal.CLUSTERINST_NOT_READY)
         operation = tracked.record(session, _plan(row, Aim.UPDATE, override), ask)
         row.nodes_before, row.facts = before.nodes, after.model_dump_json()
-        await cloudlet_refs.swap(session, refs, row, await settling.taken_by(session, row))
+        taken = await settling.taken_by(session, row)
+        info = await tracked.info_of(session, key.cloudlet)
+        if self._terms.enforces and nodes > before.nodes and info is not None:
+            others = minus(cloudlet_refs.usage(refs), Taken.model_validate_json(row.taken))
+            check_room(info, plus(others, taken))
+        await cloudlet_refs.swap(session, refs, row, taken)
         return await _asked(session, row, operation, Aim.UPDATE, override, self._terms)
 
     @transaction

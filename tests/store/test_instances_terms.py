@@ -20,7 +20,13 @@ async def test_a_cloudlet_can_be_full_where_that_counts(desk: Desk) -> None:
     await site.describe()
     with pytest.raises(Exhausted, match="not enough ram left on the cloudlet"):
         await site.create_cluster(override=Override.CRM)
-    assert await described(desk.database, desk.tail).create_cluster()
+    generous = described(desk.database, desk.tail)
+    assert await generous.create_cluster(override=Override.CRM)
+    with pytest.raises(Exhausted, match="not enough ram left on the cloudlet"):
+        await site.resize_cluster(nodes=3, override=Override.CRM)
+    assert (await site.nodes("blue"), (await site.usage()).ram) == (1, 4096)
+    assert await generous.resize_cluster(nodes=3, override=Override.CRM)
+    assert await site.resize_cluster(nodes=2, override=Override.CRM)  # it gives something back
 
 
 async def test_developers_have_to_exist_where_that_counts(desk: Desk) -> None:
