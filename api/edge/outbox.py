@@ -56,9 +56,6 @@ class Outbox:
             if self._keys[noun].pop(key, ...) is None:
                 self._count -= 1
 
-    def marked(self, noun: Noun) -> Sequence[str]:
-        return list(self._keys[noun])
-
     def post(self, message: Message) -> None:
         """Send a message, once. Exhausted if so many are waiting that it would come too late."""
         if len(self._messages) >= MOST_MESSAGES:
