@@ -14,12 +14,16 @@ from domain.instance_plan import InstancePlan
 from domain.operation import OperationId
 from domain.override import Override
 from domain.record import Noun
+from domain.refusal import Refusal
 from domain.tracking import CLUSTER_MOVES, Phase, is_free_to_delete
 from store import appinsts, cloudlets, clusterinsts, operations, settling, siting, tracked
 from store.edge_rows import CloudletRefsRow, ClusterInstRow
 from store.engine import Database, Store, reading, transaction
 from store.rows import OperationRow, now
 from store.tracked import AnyRow, Requested, Terms
+
+BUSY = frozenset({Refusal.CLUSTERINST_BUSY.name, Refusal.APPINST_BUSY.name})
+"""Why something cannot be deleted now and may be soon."""
 
 
 class Tracking(Store):
@@ -76,9 +80,9 @@ class Tracking(Store):
             return Outlook(verdict=Verdict.WAIT, nested=mine)
         try:
             asked = await self._dismiss(session, parent, plan, row)
-        except Conflict:
+        except Conflict as error:
             patience = self._terms.patience
-            if now() >= parent.created + patience.clusterinst_delete:
+            if error.reason not in BUSY or now() >= parent.created + patience.clusterinst_delete:
                 raise
             pause = patience.autodelete_retry.total_seconds()
             return Outlook(verdict=Verdict.WAIT, left_seconds=pause)

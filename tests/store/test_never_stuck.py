@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from domain import key_text
-from domain.errors import DomainError
+from domain.errors import Conflict, DomainError
 from domain.operation import Stage
 from domain.override import Override
 from domain.record import Noun
@@ -49,6 +49,20 @@ async def test_every_state_can_be_left(noun: Noun, desk: Desk) -> None:
         await desk.change(ROWS[noun], values, key=KEYS[noun])
         await rid(site, noun)
         assert (await site.phases(), await site.usage()) == before, (phase, held)
+
+
+async def test_what_has_come_to_be_needed_is_not_waited_for(desk: Desk) -> None:
+    """A static instance has come into a cluster that was to go with its cloudlet."""
+    site = described(desk.database, desk.tail)
+    await site.describe()
+    agent = await site.create_app("agent", "autocluster1", Override.CRM)
+    await site.tracking.place(agent.operation.id)
+    deleting = await site.delete_cloudlet()
+    await site.create_app("shop", "autocluster1", Override.CRM)
+    key = key_text.clusterinst_text(cluster_key("autocluster1"))
+    assert deleting
+    with pytest.raises(Conflict, match="ClusterInst in use by Application Instance"):
+        await site.tracking.evict(deleting.operation.id, Noun.CLUSTER_INST, key)
 
 
 async def rid(site: Site, noun: Noun) -> None:
