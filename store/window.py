@@ -10,15 +10,17 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import lru_cache
 
-from sqlalchemy import ColumnElement, delete, func, insert, select, text, true, tuple_
+from sqlalchemy import ColumnElement, delete, func, insert, or_, select, text, true, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.happening import SECOND_NS, Happening, Heard, Place
 from domain.logline import Chunk
+from domain.node import AWAY
 from domain.pod import TENANT, Image, Pod, PodState
 from domain.report import ImageGone, LogPiece, Report, Told
 from domain.window import PAGE
 from store.engine import Database, Store, reading, transaction
+from store.node_rows import NodeRow
 from store.pulse import Pulse
 from store.rows import now, table_of
 from store.window_rows import HappeningRow, ImageRow, LogRow, PodRow, ReporterRow
@@ -172,11 +174,15 @@ class FleetWindow(Store):
 
     @transaction
     async def forget(self, session: AsyncSession, older_than: timedelta) -> None:
-        """Drop records of pods that are long gone, with their logs, and old events."""
-        old = select(PodRow.id).where(PodRow.garbage < now() - older_than)
-        await session.execute(delete(LogRow).where(LogRow.pod.in_(old)))
-        await session.execute(delete(PodRow).where(PodRow.garbage < now() - older_than))
-        edge_ns = int((now() - older_than).timestamp()) * SECOND_NS
+        """Drop records of pods that are long gone, with their logs, and old events; and all that
+        was told by nodes which are away for as long, of which nobody will say how it ended."""
+        edge = now() - older_than
+        away = select(NodeRow.id).where(NodeRow.phase.in_(AWAY), NodeRow.heard < edge)
+        gone = or_(PodRow.garbage < edge, PodRow.node.in_(away))
+        await session.execute(delete(LogRow).where(LogRow.pod.in_(select(PodRow.id).where(gone))))
+        await session.execute(delete(PodRow).where(gone))
+        await session.execute(delete(ImageRow).where(ImageRow.node.in_(away)))
+        edge_ns = int(edge.timestamp()) * SECOND_NS
         await session.execute(delete(HappeningRow).where(HappeningRow.time_ns < edge_ns))
 
     async def close(self) -> None:

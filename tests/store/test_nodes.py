@@ -7,10 +7,14 @@ import pytest
 
 from domain.errors import Conflict, Invalid, NotFound
 from domain.instance import Phase, Restart
+from domain.logline import Chunk
 from domain.node import NodePhase, Said, Welcome
 from domain.placement import Amounts
+from domain.pod import Image, Pod, PodState, pod_id
+from domain.report import Item, LogPiece, Report
 from store.engine import Database
 from store.nodes import Beat, Leases
+from store.window import FleetWindow
 from tests.store.dock import HUNDRED, Dock
 
 SHORT = Leases(lost=timedelta(0), suspect=timedelta(0), quarantine=timedelta(0))
@@ -113,3 +117,23 @@ async def test_a_closed_node_takes_nothing_new_and_keeps_what_it_has(dock: Dock)
     await dock.nodes.cordon("a", cordoned=False)
     assert await dock.neglect.draining() == []
     assert (await dock.at(await dock.placed("web-3"))).node == "a"
+
+
+async def test_what_was_told_by_nodes_that_are_away_is_forgotten_in_the_end(dock: Dock) -> None:
+    """Nobody will ever say how their pods ended."""
+    window = FleetWindow(dock.database, log_bytes=1000)
+    for node in ("a", "b"):
+        await dock.node(node)
+        pod = Pod(id=pod_id("", node, 1), state=PodState.RUNNING)
+        piece = LogPiece(pod=pod.id, app="app", chunk=Chunk(offset=0, lines=b"x\n"))
+        told = (pod, piece, Image(id=f"sha512-{node}"))
+        items = tuple(Item(number=at, what=what) for at, what in enumerate(told, start=1))
+        await window.take(Report(node=node, epoch="e", items=items))
+    await dock.nodes.unregister("a")
+    await window.forget(timedelta(hours=1))
+    assert len(await window.pods()) == 2
+    await window.forget(timedelta(0))
+    assert [pod.id for pod in await window.pods()] == [pod_id("", "b", 1)]
+    assert [image.id for image in await window.images()] == ["sha512-b"]
+    assert await window.log(pod_id("", "a", 1), "app", 0) == []
+    assert await window.log(pod_id("", "b", 1), "app", 0) != []
