@@ -358,7 +358,8 @@ def _of_probe(probe: Probe | None) -> Iterable[Violation]:
     if [bool(probe.command), bool(probe.http), bool(probe.tcp)].count(True) != 1:
         said = "has to be exactly one of command, http and tcp"
         yield Violation(field="probe", description=said)
-    if probe.http and not re.fullmatch(r":\d{1,5}/\S*", probe.http):
+    said_port = re.fullmatch(r":(\d{1,5})/\S*", probe.http)
+    if probe.http and not (said_port and 1 <= int(said_port[1]) <= 65535):
         yield Violation(field="probe.http", description=f"{probe.http[:64]!r} is not :PORT/PATH")
     if not 0 <= probe.tcp <= 65535:
         yield Violation(field="probe.tcp", description=f"{probe.tcp} is no port")

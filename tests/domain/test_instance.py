@@ -108,6 +108,7 @@ def test_k27_a_value_may_hold_an_equals_sign_and_the_last_of_a_key_counts() -> N
         ({"probe": Probe()}, "probe"),
         ({"probe": Probe(tcp=80, http=":80/")}, "probe"),
         ({"probe": Probe(http="80")}, "probe.http"),
+        ({"probe": Probe(http=":65536/")}, "probe.http"),
         ({"probe": Probe(tcp=-1)}, "probe.tcp"),
         ({"probe": Probe(tcp=80, retries=0)}, "probe"),
     ],
