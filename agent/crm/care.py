@@ -81,6 +81,8 @@ class Kind(NamedTuple):
     """The message by which something is said of one."""
     verbs: dict[str, Verb]
     """What can be done, by name. What cannot be is never answered."""
+    clear: Verb
+    """Deletes what is left of one, whatever else is gone by then."""
 
 
 class Care:
@@ -182,7 +184,7 @@ class Care:
         if before is not None:
             await asyncio.wait([before])
         try:
-            await self._kind.verbs["delete"](instance)
+            await self._kind.clear(instance)
         except DomainError as error:
             log.warning("left behind", instance=instance_name(instance), error=error.message)
         self._reports.drop(self._kind.info, instance.key)
@@ -221,7 +223,7 @@ def clusters(platform: Platform) -> Kind:
         return ()
 
     verbs: dict[str, Verb] = {"create": create, "update": update, "delete": delete}
-    return Kind("cluster", ClusterInstInfo, verbs)
+    return Kind("cluster", ClusterInstInfo, verbs, delete)
 
 
 def apps(platform: Platform, replica: Replica) -> Kind:
@@ -239,17 +241,22 @@ def apps(platform: Platform, replica: Replica) -> Kind:
         await platform.delete_app(ordered(replica, instance))
         return ()
 
-    return Kind("app", AppInstInfo, {"create": create, "delete": delete})
+    async def clear(instance: AppInst) -> Sequence[str]:
+        """Its cluster may have been told of first, since clusters are."""
+        await platform.delete_app(ordered(replica, instance, needs_cluster=False))
+        return ()
+
+    return Kind("app", AppInstInfo, {"create": create, "delete": delete}, clear)
 
 
-def ordered(replica: Replica, instance: AppInst) -> AppOrder:
+def ordered(replica: Replica, instance: AppInst, *, needs_cluster: bool = True) -> AppOrder:
     """An instance with what the controller has told of what it needs. Failed if that is not
     enough."""
     app = replica.app(instance.key.app_key)
     if app is None:
         raise Failed(f"App {instance.key.app_key.name} not found")
     cluster = replica.cluster(instance.key.cluster_inst_key)
-    if cluster is None and app.deployment != VM:
+    if cluster is None and needs_cluster and app.deployment != VM:
         name = instance.key.cluster_inst_key.cluster_key.name
         raise Failed(f"Cluster instance {name} not found")
     flavor = replica.flavor(instance.flavor) or Flavor()

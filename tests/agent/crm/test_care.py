@@ -186,6 +186,18 @@ async def test_what_is_given_up_is_cleared_away(bench: Bench) -> None:
     assert not bench.platform.clusters
 
 
+async def test_an_app_does_not_outlive_the_cluster_that_goes_first(bench: Bench) -> None:
+    """Of what goes in one transaction clusters are told of before apps."""
+    for message in (App(key=APP), cluster("READY"), Flavor(key=FlavorKey(name="small"))):
+        bench.hear(message)
+    bench.hear(instance("CREATE_REQUESTED"))
+    await bench.says("READY")
+    bench.hear(ClusterInst(key=CLUSTER), DELETE)
+    bench.hear(AppInst(key=INSTANCE), DELETE)
+    await bench.says("gone")
+    assert not bench.platform.apps
+
+
 async def test_who_is_silent_says_nothing(bench: Bench) -> None:
     bench.mishaps.silent = True
     bench.hear(cluster("CREATE_REQUESTED"))
