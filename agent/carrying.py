@@ -163,6 +163,8 @@ class Carried:
             seen = await self._runtime.inspect(self.record.pod)
             if seen.condition is Condition.RUNNING and self.record.pod_state is PodState.RUNNING:
                 self._archive.watch(seen.pod, seen.log)  # adopted
+                if self.state is State.STARTING:  # we were killed before we said that it runs
+                    self._becomes(Status(state=State.RUNNING, description=_reached(seen)))
             elif self.record.pod_state is PodState.RUNNING:
                 self._ends(seen)  # while nobody looked
                 return

@@ -3,11 +3,14 @@
 import asyncio
 import time
 from collections.abc import AsyncIterable
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
+from agent.ledger import Ledger
+from agent.orders import State, Status
 from agent.process import ended
 from agent.runtime import Info
 from agent.simulated import Simulated
@@ -196,6 +199,21 @@ async def test_what_runs_is_adopted_after_a_restart(begin: Begin) -> None:
     assert await after.until(call, agent_pb2.RUNNING) is not None
     await after.node.Destroy(copy("lives"), timeout=20)
     assert (await words(call))[-1] == "TERMINATED"
+
+
+async def test_who_was_killed_before_it_said_that_something_runs_says_it_then(
+    begin: Begin, tmp_path: Path
+) -> None:
+    agent, scheduler = await begin("process")
+    pod = await scheduler.running("one", "idle")
+    await agent.stop()
+    ledger = Ledger(tmp_path / "state" / "agent.db")
+    (record,) = ledger.records()
+    ledger.keep(record.model_copy(update={"status": Status(state=State.STARTING)}))
+    ledger.close()
+
+    _, after = await begin("process")
+    assert await after.running("one", "idle") == pod
 
 
 async def test_a_node_registers_beats_and_comes_back(begin: Begin, control: Control) -> None:
