@@ -32,6 +32,7 @@ def drills() -> Drills:
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
     from tests.reliability import (
         drill_boundaries,
+        drill_edge,
         drill_histories,
         drill_kills,
         drill_nodes,
@@ -49,6 +50,7 @@ def drills() -> Drills:
         "nodes": Drill(drill_nodes.on_sqlite, runs=5),
         "rush": Drill(drill_rush.on_sqlite),
         "rush-postgresql": Drill(drill_rush.on_postgresql),
+        "edge": Drill(drill_edge.on_sqlite, runs=10),
         "notify": Drill(drill_notify.notify),
         "partitions": Drill(drill_notify.partitions),
         "ports": Drill(drill_ports.on_sqlite),

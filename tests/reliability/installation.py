@@ -32,6 +32,14 @@ QUICK = {
 }
 """Seconds. Long enough that kills land in the middle of them."""
 
+EDGE_SECONDS = 8
+"""What resource managers get for anything, so that what hangs is given up soon."""
+
+EDGE = (
+    *("CLUSTERINST_CREATE", "CLUSTERINST_UPDATE", "CLUSTERINST_DELETE"),
+    *("APPINST_CREATE", "APPINST_DELETE"),
+)
+
 EVERYTHING = ("temporal", "site", "api", "worker-1", "worker-2")
 
 
@@ -74,6 +82,7 @@ class Installation:
             "SITE__NETWORK": self._network,
             "SITE__MACHINES": str(self._machines),
             **{f"SITE__PACE__{name}": str(seconds) for name, seconds in QUICK.items()},
+            **{f"EDGE__TIMEOUTS__{name}": f"PT{EDGE_SECONDS}S" for name in EDGE},
         }
         inherited = {name: text for name, text in os.environ.items() if "WINDLASS" not in name}
         return inherited | {f"WINDLASS_{name}": text for name, text in settings.items()}
@@ -100,6 +109,18 @@ class Installation:
         self.programs["worker-1"] = worker
         await worker.start()
         return worker
+
+    async def start_crm(self, cloudlet: str) -> Program:
+        """The resource manager of a cloudlet, with its platform and its faults in our folder."""
+
+        async def begun() -> bool:
+            return True  # whether it is connected is the controller's to say
+
+        script = Path(__file__).with_name("lasting_crm.py")
+        command = [sys.executable, str(script), str(self.folder), cloudlet, self.grpc]
+        self.programs["crm"] = crm = self._made("crm", command, begun)
+        await crm.start()
+        return crm
 
     async def close(self) -> None:
         for program in reversed(self.programs.values()):
