@@ -202,6 +202,7 @@ class Agent(Part):
     grace_seconds: float = Field(10.0, le=25, description="between SIGTERM and SIGKILL")
     linger_seconds: float = Field(60.0, description="how long what ended by itself is kept whole")
     image_hours: float = Field(24.0, description="how long images are kept that nobody asks for")
+    serves_anybody: bool = Field(False, description="take any caller, as original schedulers need")
 
 
 class Nodes(Part):

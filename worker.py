@@ -196,7 +196,7 @@ class Crew:
         return Placing(placing.Placing(database, Fleet()), Draining(database), Neglect(database))
 
     def _instances(self) -> Instances:
-        return Instances(self._kept(NodeAgents()), Observing(self._database))
+        return Instances(self._kept(NodeAgents(self.vault)), Observing(self._database))
 
     def _home(self, ceph: Ceph) -> Callable[[], Awaitable[Home | None]]:
         """Looks at the cluster of ours that Ceph runs in."""

@@ -67,6 +67,7 @@ def planned(settings: Settings, node: str, version: str) -> Plan:
             images=agent.image_hours * 3600,
         ),
         version=version,
+        serves_anybody=agent.serves_anybody,
     )
 
 

@@ -16,12 +16,16 @@ CA = "WINDLASS_CA"
 
 def opened(address: str, options: Sequence[tuple[str, Any]]) -> grpc.aio.Channel:
     token, ca = os.environ.get(TOKEN, ""), os.environ.get(CA, "")
-    kinds = (_Single, _Answers, _Asks, _Both) if token else ()
-    carriers = [kind(token) for kind in kinds]
+    carriers = carrying(token) if token else []
     if not ca:
         return grpc.aio.insecure_channel(address, options=list(options), interceptors=carriers)
     trusted = grpc.ssl_channel_credentials(Path(ca).read_bytes())
     return grpc.aio.secure_channel(address, trusted, options=list(options), interceptors=carriers)
+
+
+def carrying(token: str) -> list[grpc.aio.ClientInterceptor]:
+    """What a channel needs for each of its calls to carry a token."""
+    return [kind(token) for kind in (_Single, _Answers, _Asks, _Both)]
 
 
 class _Bearer:

@@ -7,6 +7,7 @@ from contextlib import suppress
 import grpc
 import grpc.aio
 import structlog
+from pydantic import Field
 
 from agent.machine import Machine
 from agent.runtime import Amounts
@@ -32,6 +33,8 @@ class Card(Frozen):
     pool: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     runtime: str = ""
+    secret: str = Field("", repr=False)
+    """What whoever calls the agent has to carry. Empty: nothing."""
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
@@ -40,6 +43,7 @@ class Card(Frozen):
             "windlass-pool": self.pool,
             "windlass-labels": ",".join(f"{name}={value}" for name, value in self.labels),
             "windlass-runtime": self.runtime,
+            "windlass-agent-secret": self.secret,
         }
         return tuple((name, value) for name, value in told.items() if value)
 

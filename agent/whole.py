@@ -11,6 +11,7 @@ import structlog
 
 from agent.archive import Archive
 from agent.bell import Bell
+from agent.gate import ControlGate, secret
 from agent.images import Images
 from agent.instances import Instances, Terms
 from agent.ledger import Ledger
@@ -20,7 +21,7 @@ from agent.reporting import Reporting
 from agent.runtime import Amounts, Info, Runtime
 from agent.serving import InstanceService, Node
 from agent.window import NodeWindow
-from api.door import Service
+from api.door import Door, Service
 from api.meters import Meters
 from api.rkt.public import About, PublicAPI
 from api.server import OPTIONS, Server
@@ -59,6 +60,8 @@ class Plan(Frozen):
     log_bytes: int = 16 * 10**6
     terms: Terms = Terms()
     version: str = ""
+    serves_anybody: bool = False
+    """Whether calls are taken without the secret, as those of an original scheduler have to be."""
 
 
 class Agent:
@@ -88,7 +91,9 @@ class Agent:
         """Take up what was here, listen, and from then on be a node. The answer is the address."""
         info = await self.runtime.open(self.ledger.remembered("subnet"))
         await self.instances.adopt()
-        self._server = Server(self._services(info), Meters(), options=LASTING)
+        meters, kept = Meters(), "" if self._plan.serves_anybody else secret(self.ledger)
+        door = Door(meters, ControlGate(kept) if kept else None)
+        self._server = Server(self._services(info), meters, door=door, options=LASTING)
         listens = await self._server.start(self._plan.listen)
         card = Card(
             node=self._plan.node,
@@ -97,6 +102,7 @@ class Agent:
             pool=self._plan.pool,
             labels=self._plan.labels,
             runtime=info.name,
+            secret=kept,
         )
         self._membership = Membership(card, self._channel, self._machine)
         works = (self._archive.run, self._reporting.run, self.instances.tidy)

@@ -119,8 +119,10 @@ class Api:
         self._presence = Presence(controllers, lease, self.admit, self._lapsed)
         self._notifying = edge.Notifying(self._database, self._presence, self._launch.nudge_soon)
         meters.add(self._notifying.measured)
+        self._agents = NodeAgents(self._vault)
+        asked = kudo.Asked(self._agents, self._vault)
         self.scheduling = kudo.Scheduling(
-            self._database, self._launch, NodeAgents(), self.admit, _scheduling(settings)
+            self._database, self._launch, asked, self.admit, _scheduling(settings)
         )
         self._beside: list[asyncio.Task[None]] = []
         self._admits = False
@@ -207,6 +209,7 @@ class Api:
         await self._launch.close()
         await self._pods.close()
         await self.scheduling.close()
+        await self._agents.close()
         await self._tail.close()
         await self._database.close()
 
@@ -316,7 +319,7 @@ class Api:
         """What runs on nodes, in words of our own."""
         on, said = self.scheduling, self._settings.nodes
         terms = runs.Terms(restart=said.restart, keeps=not said.stop_removes)
-        return runs.services(on.instances, on.nodes, on.placing, self._launch, terms)
+        return runs.services(on.instances, on.nodes, on.placing, self._agents, self._launch, terms)
 
     def _checks(self) -> list[Check]:
         return [

@@ -90,6 +90,7 @@ OPS = {
     "windlass.v1.Instances/Get": READ,
     "windlass.v1.Instances/Watch": READ,
     "windlass.v1.Instances/Why": READ,
+    "windlass.v1.Instances/Exec": CHANGE,
     "windlass.v1.Users/WhoAmI": SIGNED_IN,
     "windlass.v1.Users/Add": GOVERN,
     "windlass.v1.Users/List": INSPECT,

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from cli.calling import READ_SECONDS, Call, command, opened
+from cli.calling import READ_SECONDS, Call, command
 from cli.complaints import Code, Complaint
 from cli.pods import INSTANCE, Follow, Since, show_log
 
 INCARNATION = "windlass/incarnation"
-SLACK_SECONDS = 5.0
+SLACK_SECONDS = 10.0
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The instance's id.")]
 
@@ -46,33 +46,17 @@ async def execute(
 ) -> int:
     """Run a command beside an instance, on its node.
 
-    It goes to the node's agent directly, which has to be reached from here. Exits as the command
-    does."""
-    import grpc
-
-    from protos.gen.agent.node_pb2 import ExecRequest
-    from protos.gen.agent.node_pb2_grpc import NodeStub
-    from protos.gen.ops.instances_pb2 import GetInstanceRequest
+    The control plane has the node do it. Exits as the command does."""
+    from protos.gen.ops.instances_pb2 import ExecInstanceRequest
     from protos.gen.ops.instances_pb2_grpc import InstancesStub
 
-    view = await call.ask(InstancesStub(call.channel).Get, GetInstanceRequest(id=id))
-    if not view.agent:
-        raise Complaint(f"instance {id} is on no node", do=f"windlass instance why {id}")
-    asked = ExecRequest(instance=id, command=words, timeout_seconds=seconds)
+    asked = ExecInstanceRequest(id=id, command=words, timeout_seconds=seconds)
     code = int(Code.OK)
-    async with opened(view.agent) as channel:
-        try:
-            async for output in NodeStub(channel).Exec(asked, timeout=seconds + SLACK_SECONDS):
-                sys.stdout.write(output.stdout.decode(errors="replace"))
-                sys.stderr.write(output.stderr.decode(errors="replace"))
-                code = output.exit_code
-        except grpc.aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.UNAVAILABLE:
-                raise
-            raise Complaint(
-                f"the agent of {view.node} cannot be reached from here, at {view.agent}",
-                do="run this where nodes can be reached",
-            ) from error
+    stub: InstancesStub = InstancesStub(call.channel)
+    async for output in stub.Exec(asked, timeout=seconds + SLACK_SECONDS):
+        sys.stdout.write(output.stdout.decode(errors="replace"))
+        sys.stderr.write(output.stderr.decode(errors="replace"))
+        code = output.exit_code
     return code
 
 

@@ -5,14 +5,14 @@ Scheduler and agent number the same words differently, so what crosses is the wo
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import grpc
 import grpc.aio
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 
-from domain.agents import Order
+from domain.agents import Order, Output, secret_of
 from domain.errors import (
     Conflict,
     DomainError,
@@ -24,6 +24,7 @@ from domain.errors import (
 )
 from domain.instance import Phase, Report
 from domain.placement import Amounts
+from domain.ports import Vault
 from domain.probing import Probe
 from protos.gen.agent import instance_pb2 as pb
 from protos.gen.agent import node_pb2
@@ -48,6 +49,7 @@ ANSWER_SECONDS = 10.0
 
 CALL_SECONDS = 30.0
 REACH_SECONDS = 3.0
+EXEC_SECONDS, SLACK_SECONDS = 30.0, 5.0
 
 KEEPALIVE = [
     ("grpc.keepalive_time_ms", 60_000),
@@ -68,13 +70,16 @@ KINDS: dict[grpc.StatusCode, type[DomainError]] = {
 }
 """Whatever else an agent answers may pass."""
 
+Known = tuple[tuple[str, str], ...]
 Reply = TypeVar("Reply")
 
 
 class NodeAgents:
-    """The agents of `domain.agents`, over gRPC. One channel for each address."""
+    """The agents of `domain.agents`, over gRPC. One channel for each address. Every call carries
+    the secret that its agent told when it registered; original agents told none."""
 
-    def __init__(self, *, answer_seconds: float = ANSWER_SECONDS) -> None:
+    def __init__(self, vault: Vault, *, answer_seconds: float = ANSWER_SECONDS) -> None:
+        self._vault = vault
         self._answer_seconds = answer_seconds
         self._channels: dict[str, grpc.aio.Channel] = {}
 
@@ -92,7 +97,8 @@ class NodeAgents:
 
     async def run(self, order: Order) -> AsyncGenerator[Report, None]:
         stub = InstanceServiceStub(self._channel(order.address))
-        stream = stub.create(_instance(order), metadata=_beside(order))
+        known = await self._known(order.node)
+        stream = stub.create(_instance(order), metadata=(*known, *_beside(order)))
         try:
             patience: float | None = self._answer_seconds
             while True:
@@ -108,7 +114,7 @@ class NodeAgents:
                 reason="AGENT_SILENT",
             ) from error
         except grpc.aio.AioRpcError as error:
-            raise _translated(order, "create", error) from error
+            raise _translated(order.node, "create", error) from error
         finally:
             stream.cancel()
 
@@ -116,7 +122,9 @@ class NodeAgents:
         stub = NodeStub(self._channel(order.address))
         try:
             await self._asked(
-                order, "Start", lambda: stub.Start(_copy(order), timeout=CALL_SECONDS)
+                order,
+                "Start",
+                lambda known: stub.Start(_copy(order), metadata=known, timeout=CALL_SECONDS),
             )
         except Unsupported as error:
             raise NotFound(f"the agent of {order.node} keeps nothing that it stops") from error
@@ -125,7 +133,11 @@ class NodeAgents:
         stub = NodeStub(self._channel(order.address))
         request = node_pb2.StopRequest(copy=_copy(order))
         try:
-            await self._asked(order, "Stop", lambda: stub.Stop(request, timeout=CALL_SECONDS))
+            await self._asked(
+                order,
+                "Stop",
+                lambda known: stub.Stop(request, metadata=known, timeout=CALL_SECONDS),
+            )
         except Unsupported:  # an original agent, which removes what it stops
             await self._signal(order, pb.STOP)
             return False
@@ -137,13 +149,30 @@ class NodeAgents:
         stub = NodeStub(self._channel(order.address))
         try:
             await self._asked(
-                order, "Destroy", lambda: stub.Destroy(_copy(order), timeout=CALL_SECONDS)
+                order,
+                "Destroy",
+                lambda known: stub.Destroy(_copy(order), metadata=known, timeout=CALL_SECONDS),
             )
         except Unsupported:
             await self._signal(order, pb.KILL)
         except Conflict as error:
             if error.reason != "STALE_INCARNATION":  # then a newer copy has taken its place
                 raise
+
+    async def execute(
+        self, node: str, address: str, instance: str, command: Sequence[str], seconds: float
+    ) -> Output:
+        stub = NodeStub(self._channel(address))
+        request = node_pb2.ExecRequest(instance=instance, command=command, timeout_seconds=seconds)
+        known, limit = await self._known(node), (seconds or EXEC_SECONDS) + SLACK_SECONDS
+        stdout, stderr, code = b"", b"", 0
+        try:
+            async for output in stub.Exec(request, metadata=known, timeout=limit):
+                stdout, stderr = stdout + output.stdout, stderr + output.stderr
+                code = output.exit_code
+        except grpc.aio.AioRpcError as error:
+            raise _translated(node, "Exec", error) from error
+        return Output(stdout=stdout, stderr=stderr, exit_code=code)
 
     async def close(self) -> None:
         for channel in self._channels.values():
@@ -158,16 +187,30 @@ class NodeAgents:
             await self._asked(
                 order,
                 "signal",
-                lambda: stub.signal(request, metadata=_beside(order), timeout=CALL_SECONDS),
+                lambda known: stub.signal(
+                    request, metadata=(*known, *_beside(order)), timeout=CALL_SECONDS
+                ),
             )
         except NotFound:
             return
 
-    async def _asked(self, order: Order, call: str, ask: Callable[[], Awaitable[Reply]]) -> Reply:
+    async def _asked(
+        self, order: Order, call: str, ask: Callable[[Known], Awaitable[Reply]]
+    ) -> Reply:
+        known = await self._known(order.node)
         try:
-            return await ask()
+            return await ask(known)
         except grpc.aio.AioRpcError as error:
-            raise _translated(order, call, error) from error
+            raise _translated(order.node, call, error) from error
+
+    async def _known(self, node: str) -> Known:
+        """What has the agent of a node take our call. It is read anew each time: an agent that lost
+        its memory has told another."""
+        try:
+            secret = await self._vault.open(secret_of(node))
+        except NotFound:
+            return ()
+        return (("authorization", f"Bearer {secret.decode()}"),) if secret else ()
 
     def _channel(self, address: str) -> grpc.aio.Channel:
         if address not in self._channels:
@@ -233,11 +276,13 @@ def _sane(amount: int) -> int:
     return min(amount, MOST_AMOUNT)
 
 
-def _translated(order: Order, call: str, error: grpc.aio.AioRpcError) -> DomainError:
-    said = f"the agent of {order.node} answered {error.code().name} to {call}: {error.details()}"
+def _translated(node: str, call: str, error: grpc.aio.AioRpcError) -> DomainError:
+    said = f"the agent of {node} answered {error.code().name} to {call}: {error.details()}"
     kind = KINDS.get(error.code(), Unavailable)
     reason = "AGENT_UNREACHABLE" if kind is Unavailable else "AGENT_REFUSED"
-    return kind(said, subject=order.node, reason=_reason(error) or reason)
+    if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+        reason = "AGENT_SECRET_WRONG"
+    return kind(said, subject=node, reason=_reason(error) or reason)
 
 
 def _reason(error: grpc.aio.AioRpcError) -> str:

@@ -4,7 +4,7 @@ An agent knows a copy by its instance's id and its incarnation. Whoever asks for
 finds the older copies gone; whoever asks for an older one is refused. `Unavailable` is worth
 another try, every other DomainError is final."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol
 
 from domain.frozen import Frozen
@@ -28,6 +28,20 @@ class Order(Frozen):
     """Whether its node has said already that it has it."""
 
 
+class Output(Frozen):
+    """What became of a command."""
+
+    stdout: bytes = b""
+    stderr: bytes = b""
+    exit_code: int = 0
+
+
+def secret_of(node: str) -> str:
+    """Under which reference the secret lies that has a node's agent take our calls. An empty one,
+    or none, is an agent's that asks nobody."""
+    return f"node/{node}/agent"
+
+
 class Agents(Protocol):
     """The agents on nodes, each asked at its own address."""
 
@@ -48,3 +62,9 @@ class Agents(Protocol):
 
     async def destroy(self, order: Order) -> None:
         """End it and keep nothing. Done once nothing is left; what is not there is as good."""
+
+    async def execute(
+        self, node: str, address: str, instance: str, command: Sequence[str], seconds: float
+    ) -> Output:
+        """Run a command beside an instance, for so long at most; 0 is as long as the agent has it.
+        Asking twice runs it twice."""

@@ -10,24 +10,33 @@ from api.asking import Context
 from api.kudo import convert, states
 from api.kudo.certificates import identity
 from api.kudo.leases import Leases
-from domain.agents import Agents
+from domain.agents import Agents, secret_of
 from domain.errors import DomainError, Invalid
 from domain.node import Candidate, Registered, Said, Welcome
+from domain.ports import Vault
 from protos.gen.kudo import scheduler_pb2 as pb
 from protos.gen.kudo.scheduler_pb2_grpc import NodeServiceServicer
 from store.nodes import Nodes
 
-ADDRESS, POOL, LABELS, RUNTIME = (
-    f"windlass-{name}" for name in ("agent-address", "pool", "labels", "runtime")
+ADDRESS, POOL, LABELS, RUNTIME, SECRET = (
+    f"windlass-{name}" for name in ("agent-address", "pool", "labels", "runtime", "agent-secret")
 )
 """What our own agents say of themselves beside the request."""
 
 
 class NodeService(NodeServiceServicer):
     def __init__(
-        self, nodes: Nodes, leases: Leases, agents: Agents, *, port: int, bare_tokens: bool
+        self,
+        nodes: Nodes,
+        leases: Leases,
+        agents: Agents,
+        vault: Vault,
+        *,
+        port: int,
+        bare_tokens: bool,
     ) -> None:
         self._nodes = nodes
+        self._vault = vault
         self._leases = leases
         self._agents = agents
         self._port = port
@@ -80,7 +89,7 @@ class NodeService(NodeServiceServicer):
         beside = {
             key: str(value)
             for key, value in context.invocation_metadata() or ()
-            if key in (ADDRESS, POOL, LABELS, RUNTIME)
+            if key in (ADDRESS, POOL, LABELS, RUNTIME, SECRET)
         }
         who = Candidate(
             id=id,
@@ -96,6 +105,8 @@ class NodeService(NodeServiceServicer):
         except DomainError as error:
             return Registered(outcome=Welcome.FAILED, says=error.message)
         if registered.outcome is Welcome.WELCOME:
+            # Before it is answered, and so before the node says that it runs and is given work.
+            await self._vault.keep(secret_of(id), beside.get(SECRET, "").encode())
             await self._leases.rouse(id)
         return registered
 

@@ -9,6 +9,7 @@ from api.kudo.nodes import NodeService
 from api.launch import Launch
 from domain import instance
 from domain.agents import Agents
+from domain.ports import Vault
 from protos.gen.kudo import scheduler_pb2
 from store.engine import Database
 from store.fleet import Fleet
@@ -28,14 +29,26 @@ class Terms(NamedTuple):
     stop_removes: bool
 
 
+class Asked(NamedTuple):
+    """How agents are asked, and where the secrets lie that have them answer."""
+
+    agents: Agents
+    vault: Vault
+
+
 class Scheduling:
     """What the scheduler's doors stand on."""
 
     def __init__(
-        self, database: Database, launch: Launch, agents: Agents, admit: Admit, terms: Terms
+        self,
+        database: Database,
+        launch: Launch,
+        asked: Asked,
+        admit: Admit,
+        terms: Terms,
     ) -> None:
         self._launch = launch
-        self._agents = agents
+        self._asked = asked
         self._terms = terms
         self._tail = tail(database)
         self.nodes = Nodes(database, terms.leases)
@@ -51,7 +64,8 @@ class Scheduling:
             NodeService(
                 self.nodes,
                 self.leases,
-                self._agents,
+                self._asked.agents,
+                self._asked.vault,
                 port=terms.agent_port,
                 bare_tokens=terms.bare_tokens,
             ),

@@ -6,6 +6,7 @@ from api.door import Service
 from api.launch import Launch
 from api.ops.instances import Instances
 from api.ops.nodes import Nodes
+from domain.agents import Agents
 from domain.instance import Restart
 from protos.gen.ops import instances_pb2, nodes_pb2
 from store import instances as stores
@@ -21,9 +22,14 @@ class Terms(NamedTuple):
 
 
 def services(
-    instances: stores.Instances, fleet: nodes.Nodes, placing: Placing, launch: Launch, terms: Terms
+    instances: stores.Instances,
+    fleet: nodes.Nodes,
+    placing: Placing,
+    agents: Agents,
+    launch: Launch,
+    terms: Terms,
 ) -> list[Service]:
-    orders = Instances(instances, fleet, placing, launch, terms.restart, keeps=terms.keeps)
+    orders = Instances(instances, fleet, placing, agents, launch, terms.restart, keeps=terms.keeps)
     return [
         Service(nodes_pb2.DESCRIPTOR.services_by_name["Nodes"], Nodes(fleet, launch)),
         Service(instances_pb2.DESCRIPTOR.services_by_name["Instances"], orders),

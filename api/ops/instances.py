@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from api.asking import Context, asked
 from api.launch import Launch
 from api.ops import running
+from domain.agents import Agents
+from domain.errors import Conflict, Invalid
 from domain.instance import InstanceSpec, Restart
 from domain.plight import Plight, explain
 from protos.gen.ops import instances_pb2 as pb
@@ -24,6 +26,7 @@ class Instances(InstancesServicer):
         instances: stores.Instances,
         nodes: Nodes,
         placing: Placing,
+        agents: Agents,
         launch: Launch,
         restart: Restart,
         *,
@@ -32,6 +35,7 @@ class Instances(InstancesServicer):
         self._instances = instances
         self._nodes = nodes
         self._placing = placing
+        self._agents = agents
         self._launch = launch
         self._restart = restart
         self._keeps = keeps
@@ -81,6 +85,27 @@ class Instances(InstancesServicer):
             verdicts=() if view.node else tuple(await self._placing.plan(view.spec)),
         )
         return running.why(explain(plight, datetime.now(UTC)))
+
+    async def Exec(
+        self, request: pb.ExecInstanceRequest, context: Context
+    ) -> AsyncIterator[pb.ExecInstanceOutput]:
+        if not request.command:
+            raise Invalid("there is no command", subject=request.id, do="say what is to be run")
+        view = await self._instances.get(asked(request).tenant, request.id)
+        node = await self._nodes.find(view.node)
+        if node is None:
+            raise Conflict(
+                f"instance {request.id} is on no node",
+                subject=request.id,
+                reason="INSTANCE_STATE",
+                do=f"windlass instance why {request.id}",
+            )
+        output = await self._agents.execute(
+            node.id, node.address, request.id, request.command, request.timeout_seconds
+        )
+        yield pb.ExecInstanceOutput(
+            stdout=output.stdout, stderr=output.stderr, ended=True, exit_code=output.exit_code
+        )
 
     def _order(self, request: pb.InstanceOrder) -> InstanceSpec:
         return running.order(request, self._restart, keeps=self._keeps)

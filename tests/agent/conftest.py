@@ -2,10 +2,12 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import grpc.aio
 import pytest
 
+from agent.gate import secret
 from agent.instances import Terms
 from agent.process import Processes
 from agent.runtime import Amounts, Runtime
@@ -33,7 +35,9 @@ async def begin(control: Control, tmp_path: Path) -> AsyncIterator[Begin]:
         "process": Processes(tmp_path),
     }
 
-    async def start(kind: str = "simulated", *, linger: float = 60) -> tuple[Agent, Scheduler]:
+    async def start(
+        kind: str = "simulated", *, linger: float = 60, **more: Any
+    ) -> tuple[Agent, Scheduler]:
         channel = grpc.aio.insecure_channel(control.address)
         plan = Plan(
             node="n1",
@@ -43,9 +47,10 @@ async def begin(control: Control, tmp_path: Path) -> AsyncIterator[Begin]:
             has=Amounts(cpu=2000, memory=1000, disk=10),
             grace_seconds=10,
             terms=Terms(linger=linger),
+            **more,
         )
         agent = Agent(plan, runtimes[kind], channel)
-        scheduler = Scheduler(await agent.start())
+        scheduler = Scheduler(await agent.start(), secret(agent.ledger))
         begun.append((agent, scheduler, channel))
         return agent, scheduler
 

@@ -7,6 +7,7 @@ from typing import Any
 import grpc.aio
 from google.protobuf.empty_pb2 import Empty
 
+from agent.bearing import carrying
 from protos.gen.agent import instance_pb2 as agent_pb2
 from protos.gen.agent import node_pb2 as pb
 from protos.gen.agent.instance_pb2_grpc import InstanceServiceStub
@@ -87,8 +88,9 @@ class Control(NodeServiceServicer, WindowServicer):
 class Scheduler:
     """Whoever gives an agent its orders."""
 
-    def __init__(self, address: str) -> None:
-        self.channel = grpc.aio.insecure_channel(address)
+    def __init__(self, address: str, secret: str = "") -> None:
+        carriers = carrying(secret) if secret else []
+        self.channel = grpc.aio.insecure_channel(address, interceptors=carriers)
         self.instances = InstanceServiceStub(self.channel)
         self.node = NodeStub(self.channel)
         self.public = PublicAPIStub(self.channel)

@@ -8,7 +8,10 @@ from typing import Any
 
 import grpc
 import pytest
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
 
+from agent.gate import secret
 from agent.ledger import Ledger
 from agent.orders import State, Status
 from agent.process import ended
@@ -329,3 +332,49 @@ async def test_a_command_is_run_beside_an_instance(begin: Begin) -> None:
     asked = pb.ExecRequest(instance="one", command=["sh", "-c", "echo $GREETING; exit 6"])
     (output,) = [each async for each in scheduler.node.Exec(asked, timeout=20)]
     assert (output.stdout, output.exit_code, output.ended) == (b"hi\n", 6, True)
+
+
+async def test_whoever_does_not_carry_the_secret_learns_nothing_but_its_health(
+    begin: Begin, control: Control
+) -> None:
+    agent, scheduler = await begin()
+    pod = await scheduler.running("one", "idle")
+    await control.until(lambda: control.cards)
+    told = control.cards[0]["windlass-agent-secret"]
+    assert told == secret(agent.ledger)
+    address = control.cards[0]["windlass-agent-address"]
+    for wrong in ("", "guessed", told[:-1]):
+        stranger = Scheduler(address, wrong)
+        try:
+            health = await HealthStub(stranger.channel).Check(  # type: ignore[attr-defined]
+                HealthCheckRequest(), timeout=20
+            )
+            assert health.status == HealthCheckResponse.SERVING
+            for call in (
+                stranger.node.Exec(pb.ExecRequest(instance="one", command=["true"]), timeout=20),
+                stranger.create("two", "idle"),
+                stranger.public.ListenEvents(rkt_pb2.ListenEventsRequest(), timeout=20),
+            ):
+                with pytest.raises(grpc.aio.AioRpcError) as no:
+                    await call.read()
+                assert no.value.code() is grpc.StatusCode.UNAUTHENTICATED
+                assert told not in str(no.value)
+            with pytest.raises(grpc.aio.AioRpcError) as no:
+                await stranger.pod(pod)
+            assert no.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        finally:
+            await stranger.close()
+    assert [held.copy.instance for held in await scheduler.held()] == ["one"]
+
+
+async def test_an_agent_for_an_original_scheduler_takes_calls_without_a_secret(
+    begin: Begin, control: Control
+) -> None:
+    await begin(serves_anybody=True)
+    await control.until(lambda: control.cards)
+    assert "windlass-agent-secret" not in control.cards[0]
+    stranger = Scheduler(control.cards[0]["windlass-agent-address"])
+    try:
+        assert await stranger.running("one", "idle")
+    finally:
+        await stranger.close()

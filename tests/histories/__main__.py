@@ -414,7 +414,7 @@ async def _record_on_nodes(client: Client, name: str, folder: Path, target: Path
     try:
         async with (
             harbour(client, database, url, prefix, folder, restart="always") as place,
-            worker(client, database, prefix),
+            worker(client, database, prefix, folder),
         ):
             await ON_NODES[name](place)
             await until(lambda: _none_runs(client, prefix))

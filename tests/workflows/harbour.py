@@ -32,6 +32,8 @@ from store.nodes import Leases
 from store.nodes import Nodes as NodeStore
 from store.observing import Observing
 from store.rows import now
+from store.sealing import Seal
+from store.secrets import Secrets
 from tests.agents import Host
 from tests.store.desk import until
 from workflows.rouse import Rouse
@@ -177,10 +179,10 @@ class Harbour:
 
 @asynccontextmanager
 async def worker(
-    client: Client, database: Database, prefix: str, *, cached: bool = True
+    client: Client, database: Database, prefix: str, folder: Path, *, cached: bool = True
 ) -> AsyncIterator[None]:
-    """A worker process, as far as instances need one."""
-    agents = NodeAgents()
+    """A worker process, as far as instances need one; its key lies where the API's does."""
+    agents = NodeAgents(Secrets(database, Seal.from_file(folder / "seal.key")))
     books = [
         Placing(
             placing.Placing(database, Fleet(snapshot_seconds=0)),

@@ -38,7 +38,7 @@ def opened(
     async def opened(*, cached: bool = True, **said: Any) -> AsyncIterator[Harbour]:
         async with (
             harbour(temporal.client, database, database_url, queues, tmp_path, **said) as place,
-            worker(temporal.client, database, queues, cached=cached),
+            worker(temporal.client, database, queues, tmp_path, cached=cached),
         ):
             yield place
 
@@ -242,7 +242,7 @@ async def test_k28_whatever_dies_in_mid_create_there_is_one_copy(
     async with harbour(temporal.client, database, database_url, queues, tmp_path) as place:
         host = await place.host("a")
         host.agent.quiet = True
-        async with worker(temporal.client, database, queues):
+        async with worker(temporal.client, database, queues, tmp_path):
             listener = place.create(asked())
             await until(lambda: "web-1" in host.agent.copies)
         listener.hang_up()
@@ -251,7 +251,7 @@ async def test_k28_whatever_dies_in_mid_create_there_is_one_copy(
         host.agent.copies["web-1"].say(agent.STARTING)
         await host.listen()
         await place.open()
-        async with worker(temporal.client, database, queues, cached=False):
+        async with worker(temporal.client, database, queues, tmp_path, cached=False):
             host.agent.copies["web-1"].say(agent.RUNNING)
             view = await place.settled("web-1", "running")
         assert host.agent.made == [("web-1", 1)]

@@ -54,7 +54,7 @@ async def place(
 ) -> AsyncIterator[Harbour]:
     async with (
         harbour(temporal.client, database, database_url, queues, tmp_path) as place,
-        worker(temporal.client, database, queues),
+        worker(temporal.client, database, queues, tmp_path),
     ):
         yield place
 

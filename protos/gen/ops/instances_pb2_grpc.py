@@ -64,6 +64,11 @@ class InstancesStub:
                 request_serializer=protos_dot_gen_dot_ops_dot_instances__pb2.WhyInstanceRequest.SerializeToString,
                 response_deserializer=protos_dot_gen_dot_ops_dot_instances__pb2.WhyInstanceResponse.FromString,
                 _registered_method=True)
+        self.Exec = channel.unary_stream(
+                '/windlass.v1.Instances/Exec',
+                request_serializer=protos_dot_gen_dot_ops_dot_instances__pb2.ExecInstanceRequest.SerializeToString,
+                response_deserializer=protos_dot_gen_dot_ops_dot_instances__pb2.ExecInstanceOutput.FromString,
+                _registered_method=True)
 
 
 class InstancesServicer:
@@ -111,6 +116,13 @@ class InstancesServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Exec(self, request, context):
+        """Run a command beside it, on its node. The last message has the exit code.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_InstancesServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -143,6 +155,11 @@ def add_InstancesServicer_to_server(servicer, server):
                     servicer.Why,
                     request_deserializer=protos_dot_gen_dot_ops_dot_instances__pb2.WhyInstanceRequest.FromString,
                     response_serializer=protos_dot_gen_dot_ops_dot_instances__pb2.WhyInstanceResponse.SerializeToString,
+            ),
+            'Exec': grpc.unary_stream_rpc_method_handler(
+                    servicer.Exec,
+                    request_deserializer=protos_dot_gen_dot_ops_dot_instances__pb2.ExecInstanceRequest.FromString,
+                    response_serializer=protos_dot_gen_dot_ops_dot_instances__pb2.ExecInstanceOutput.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -307,6 +324,33 @@ class Instances:
             '/windlass.v1.Instances/Why',
             protos_dot_gen_dot_ops_dot_instances__pb2.WhyInstanceRequest.SerializeToString,
             protos_dot_gen_dot_ops_dot_instances__pb2.WhyInstanceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Exec(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/windlass.v1.Instances/Exec',
+            protos_dot_gen_dot_ops_dot_instances__pb2.ExecInstanceRequest.SerializeToString,
+            protos_dot_gen_dot_ops_dot_instances__pb2.ExecInstanceOutput.FromString,
             options,
             channel_credentials,
             insecure,

@@ -29,6 +29,8 @@ class InstancesStub:
     """What has happened to it past `after`, and what happens, until it is over."""
     Why: _aio.UnaryUnaryMultiCallable[_instances_pb2.WhyInstanceRequest, _instances_pb2.WhyInstanceResponse]
     """Why it is as it is, and what to do now. Read from rows alone."""
+    Exec: _aio.UnaryStreamMultiCallable[_instances_pb2.ExecInstanceRequest, _instances_pb2.ExecInstanceOutput]
+    """Run a command beside it, on its node. The last message has the exit code."""
 
 class InstancesServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -79,5 +81,13 @@ class InstancesServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_instances_pb2.WhyInstanceRequest, _abc.Awaitable[_instances_pb2.WhyInstanceResponse]],
     ) -> _abc.Awaitable[_instances_pb2.WhyInstanceResponse]:
         """Why it is as it is, and what to do now. Read from rows alone."""
+
+    @_abc_1.abstractmethod
+    def Exec(
+        self,
+        request: _instances_pb2.ExecInstanceRequest,
+        context: _aio.ServicerContext[_instances_pb2.ExecInstanceRequest, _abc.AsyncIterator[_instances_pb2.ExecInstanceOutput]],
+    ) -> _abc.AsyncIterator[_instances_pb2.ExecInstanceOutput]:
+        """Run a command beside it, on its node. The last message has the exit code."""
 
 def add_InstancesServicer_to_server(servicer: InstancesServicer, server: _aio.Server) -> None: ...
