@@ -11,12 +11,15 @@ from domain.pod import Image, Pod
 from domain.report import ImageGone, Item, LogPiece, Report, Told
 from protos.gen.agent import node_pb2 as pb
 
+NODE_LENGTH, EPOCH_LENGTH = 253, 36
+"""What is longer is no name of a node, and no UUID."""
+
 ITEMS = 1000
 """The most that is taken at once."""
 
 
 def report(request: pb.ReportRequest) -> Report:
-    if not request.node or not request.epoch:
+    if not 0 < len(request.node) <= NODE_LENGTH or not 0 < len(request.epoch) <= EPOCH_LENGTH:
         raise _unreadable("it does not say whose it is")
     if len(request.items) > ITEMS:
         raise _unreadable(f"it has {len(request.items)} items, and {ITEMS} are the most")
