@@ -75,6 +75,7 @@ from store.tracked import Terms as EdgeTerms
 from store.watches import Watches
 from systems import Ceph, MissingKeyError
 from workflows.connecting import connected
+from workflows.sealed import converter
 from workflows.serving import SCHEDULED, SLOTS, Serving, crew, schedule
 
 PAUSE_SECONDS = 1.0
@@ -99,8 +100,8 @@ class Crew:
     def __init__(self, settings: Settings, database: Database) -> None:
         self._settings = settings
         self._database = database
-        self._seal = Seal.from_file(settings.key_file)
-        self.vault = Secrets(database, self._seal)
+        self.seal = Seal.from_file(settings.key_file)
+        self.vault = Secrets(database, self.seal)
         self.operations = Operations(database)
         self.clusters = Clusters(database, self.vault)
         self.stocks = Stocks(database)
@@ -175,7 +176,7 @@ class Crew:
 
     def _nodes(self) -> SshNodes:
         kaas = self._settings.kaas
-        backups = SealedBackups(self._settings.backups, self._seal, most=kaas.backups_kept)
+        backups = SealedBackups(self._settings.backups, self.seal, most=kaas.backups_kept)
         nodes = SshNodes(self.vault, backups, port=kaas.ssh_port, api_port=kaas.api_port)
         return self._kept(nodes)
 
@@ -305,7 +306,8 @@ async def serve(settings: Settings, queues: Sequence[str]) -> None:
     try:
         if not await vetted(crewing.vault, stop):
             return
-        client = await unless_stopped(connected(*_temporal(settings)), stop)
+        connecting = connected(*_temporal(settings), converter(crewing.seal))
+        client = await unless_stopped(connecting, stop)
         if client is None:
             return
         books = crewing.books() if BOOKS_QUEUE in queues else []

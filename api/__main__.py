@@ -83,6 +83,7 @@ from store.upgrades import Upgrades
 from store.watches import Watches
 from store.window import FleetWindow
 from workflows.catalogue import CATALOGUE
+from workflows.sealed import converter
 
 QUEUE = "workflows"
 
@@ -105,7 +106,7 @@ class Api:
         self._vault = Secrets(self._database, Seal.from_file(settings.key_file))
         self._operations = store.Operations(self._database)
         queue = settings.temporal.queue_prefix + QUEUE
-        self._launch = Launch(temporal, CATALOGUE, queue)
+        launch = self._launch = Launch(temporal, CATALOGUE, queue)
         meters = Meters()
         window = settings.request_id_window
         self._pods = FleetWindow(self._database, log_bytes=settings.pods.log_mb * 10**6)
@@ -114,7 +115,9 @@ class Api:
             partial(Changes(self._database).forget, CHANGES_KEPT),
             partial(self._pods.forget, settings.pods.kept),
         ]
-        self._sweep = Sweep(self._operations, self._launch, meters, window=window, forget=forget)
+        self._sweep = Sweep(
+            self._operations, launch, meters, self.admit, window=window, forget=forget
+        )
         controllers, lease = Controllers(self._database), settings.edge.controller_lease
         self._presence = Presence(controllers, lease, self.admit, self._lapsed)
         self._notifying = edge.Notifying(self._database, self._presence, self._launch.nudge_soon)
@@ -360,7 +363,8 @@ def _scheduling(settings: Settings) -> kudo.Terms:
 
 async def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT; a second one does not wait for the drain."""
-    temporal = await client(settings.temporal.address, settings.temporal.namespace)
+    said, seal = settings.temporal, Seal.from_file(settings.key_file)
+    temporal = await client(said.address, said.namespace, converter(seal))
     api = Api(settings, temporal, await build.found())
     loop, told = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -14,6 +14,7 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.common import Priority, WorkflowIDReusePolicy
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.converter import DataConverter
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RetryConfig, RPCError, RPCStatusCode
 
@@ -48,7 +49,9 @@ AWAY = (RPCError, RuntimeError, TimeoutError)
 log = structlog.get_logger()
 
 
-async def client(address: str, namespace: str) -> Client:
+async def client(
+    address: str, namespace: str, converter: DataConverter = pydantic_data_converter
+) -> Client:
     """A client that connects when it is first needed: the API starts and reads without Temporal."""
     return await Client.connect(
         address,
@@ -56,7 +59,7 @@ async def client(address: str, namespace: str) -> Client:
         lazy=True,
         retry_config=BRISK,
         connect_timeout=timedelta(seconds=1),
-        data_converter=pydantic_data_converter,
+        data_converter=converter,
     )
 
 

@@ -30,11 +30,14 @@ class Sweep:
         operations: Operations,
         launch: Launch,
         meters: Meters,
+        admit: Callable[[], Awaitable[None]],
         *,
         window: timedelta,
         forget: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
-        """`forget` drops what else nobody asks for any more; it is called once in a while."""
+        """`admit` raises as long as nothing may be launched, since what is given to Temporal is
+        sealed too; `forget` drops what else nobody asks for, and is called once in a while."""
+        self._admit = admit
         self._operations = operations
         self._meters = meters
         self._launch = launch
@@ -48,6 +51,7 @@ class Sweep:
         while True:
             await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311 (jitter)
             try:
+                await self._admit()
                 await self.launch_overdue()
                 self._meters.stands_still(await self._operations.backlog())
                 if loop.time() >= forget_at:

@@ -12,6 +12,10 @@ from domain.errors import Failed, Unavailable
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
+SALT_BYTES = 32
+
+FIRST = bytes(NONCE_BYTES)
+"""The nonce of the only thing that is sealed with a key."""
 
 
 class Seal:
@@ -49,6 +53,24 @@ class Seal:
                 subject=reference,
                 reason="WRONG_KEY",
                 do="start with the key file the secret was sealed with",
+            ) from error
+
+    def close_one(self, purpose: str, secret: bytes) -> bytes:
+        """Seal one of very many things. Each has a key of its own, so that there may be any number
+        of them: no nonce comes twice under one key."""
+        salt = os.urandom(SALT_BYTES)
+        return salt + self.derived(salt, purpose).encrypt(FIRST, secret, None)
+
+    def open_one(self, purpose: str, sealed: bytes) -> bytes:
+        """What was sealed so, for that purpose."""
+        salt, rest = sealed[:SALT_BYTES], sealed[SALT_BYTES:]
+        try:
+            return self.derived(salt, purpose).decrypt(FIRST, rest, None)
+        except (InvalidTag, ValueError) as error:  # ValueError: cut short
+            raise Failed(
+                f"a {purpose} does not open with key {self.name}",
+                reason="WRONG_KEY",
+                do="start with the key file it was sealed with",
             ) from error
 
     def derived(self, salt: bytes, purpose: str) -> AESGCM:

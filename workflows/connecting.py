@@ -5,7 +5,7 @@ import asyncio
 import structlog
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.converter import DataConverter
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 
 from domain.errors import Invalid, Unavailable
@@ -23,7 +23,7 @@ PAUSE_SECONDS = 1.0
 log = structlog.get_logger()
 
 
-async def connected(address: str, namespace: str, metrics: str) -> Client:
+async def connected(address: str, namespace: str, metrics: str, converter: DataConverter) -> Client:
     """The one connection of this process. Temporal may still be starting, so we try for a while; a
     namespace that it does not have is an RPCError at once."""
     runtime = measured(metrics)
@@ -34,7 +34,7 @@ async def connected(address: str, namespace: str, metrics: str) -> Client:
                 client = await Client.connect(
                     address,
                     namespace=namespace,
-                    data_converter=pydantic_data_converter,
+                    data_converter=converter,
                     runtime=runtime,
                 )
                 look = DescribeNamespaceRequest(namespace=namespace)

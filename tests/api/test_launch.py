@@ -53,6 +53,10 @@ async def away(queues: str) -> AsyncIterator[Launch]:
     await launch.close()
 
 
+async def at_once() -> None:
+    """Nothing has to be waited for before something is launched."""
+
+
 async def until(met: Callable[[], Awaitable[Any]]) -> Any:
     """Wait for a condition, and return what it came to."""
     async with asyncio.timeout(10):
@@ -141,7 +145,7 @@ async def test_the_sweep_starts_what_was_never_started(
     launch: Launch, hands: Hands, settings: Settings, temporal: WorkflowEnvironment
 ) -> None:
     operation = await accepted(hands, settings)
-    sweep = Sweep(hands.operations, launch, Meters(), window=timedelta(hours=24))
+    sweep = Sweep(hands.operations, launch, Meters(), at_once, window=timedelta(hours=24))
     await sweep.launch_overdue(overdue_seconds=3600)
     assert await started(temporal.client, operation.id) is None, "it is not late yet"
     await sweep.launch_overdue(overdue_seconds=0)
@@ -221,7 +225,7 @@ async def test_the_sweep_outlives_a_database_that_is_away(
 ) -> None:
     monkeypatch.setattr(sweeping, "PERIOD_SECONDS", 0.01)
     database = Database(f"sqlite+aiosqlite:///{tmp_path}/not/there.db")
-    sweep = Sweep(Operations(database), away, Meters(), window=timedelta(hours=24))
+    sweep = Sweep(Operations(database), away, Meters(), at_once, window=timedelta(hours=24))
     task = asyncio.create_task(sweep.run())
     await asyncio.wait({task}, timeout=0.3)
     assert not task.done()
@@ -236,7 +240,7 @@ async def test_the_sweep_forgets_request_ids_past_their_window(
     await caller.cluster.CreateCluster(wanted(), metadata=under(), timeout=20)
     assert (await hands.counts())["idempotency"] == 1
     monkeypatch.setattr(sweeping, "PERIOD_SECONDS", 0.01)
-    sweep = Sweep(hands.operations, away, Meters(), window=timedelta(0))
+    sweep = Sweep(hands.operations, away, Meters(), at_once, window=timedelta(0))
     task = asyncio.create_task(sweep.run())
 
     async def forgotten() -> bool:

@@ -11,7 +11,6 @@ import sys
 import structlog
 import uvloop
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Worker
 
 from activities.endpoints import Endpoints
@@ -30,6 +29,7 @@ from store.sealing import Seal
 from store.secrets import Secrets
 from tests.bench.bare import BareChangePools, BareCreateCluster, BareUpgradeCluster
 from workflows import runner
+from workflows.sealed import converter
 
 
 async def serve(queue: str, *, dispatched: bool) -> None:
@@ -46,7 +46,7 @@ async def serve(queue: str, *, dispatched: bool) -> None:
         Kubeadm(SshNodes(vault, backups, port=kaas.ssh_port, api_port=kaas.api_port)),
         Kubernetes(KubernetesApi(vault, resolve=kaas.resolve)),
     ]
-    client = await Client.connect(settings.temporal.address, data_converter=pydantic_data_converter)
+    client = await Client.connect(settings.temporal.address, data_converter=converter(seal))
     worker = Worker(
         client,
         task_queue=queue,

@@ -17,13 +17,14 @@ from tempfile import TemporaryDirectory, gettempdir
 
 import psutil
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
 
 from cli.parts import last_lines, listening
 from domain import devserver
 from domain.releases import Catalogue
 from settings import Settings
 from store import schema
+from store.sealing import Seal
+from workflows.sealed import converter
 
 ROOT = Path(__file__).parents[2]
 PYTHON = sys.executable
@@ -178,7 +179,9 @@ class Place:
         }
 
     async def client(self) -> Client:
-        return await Client.connect(self.temporal, data_converter=pydantic_data_converter)
+        """One that reads what our processes write there."""
+        seal = Seal.from_file(self.settings.key_file)
+        return await Client.connect(self.temporal, data_converter=converter(seal))
 
     async def sample(self) -> None:
         """Take note of every process's memory, until cancelled."""

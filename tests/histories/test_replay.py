@@ -12,7 +12,9 @@ from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
+from store.sealing import Seal
 from workflows import runner
+from workflows.sealed import converter
 from workflows.serving import WORKFLOWS
 
 RECORDED = {
@@ -36,6 +38,16 @@ async def test_a_recorded_history_replays(name: str) -> None:
         workflow_runner=runner(),
         data_converter=pydantic_data_converter,
     )
+    await replayer.replay_workflow(WorkflowHistory.from_json(name, RECORDED[name]))
+
+
+async def test_what_was_written_before_there_was_a_seal_replays_with_it(seal: Seal) -> None:
+    replayer = Replayer(
+        workflows=WORKFLOWS,
+        workflow_runner=runner(),
+        data_converter=converter(seal),
+    )
+    name = next(iter(RECORDED))
     await replayer.replay_workflow(WorkflowHistory.from_json(name, RECORDED[name]))
 
 

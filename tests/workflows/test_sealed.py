@@ -1,0 +1,118 @@
+"""What Temporal keeps: nothing that could be read there, nothing that is lost."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+from temporalio import activity, workflow
+from temporalio.api.common.v1 import Payload
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import WorkflowEnvironment
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from domain.errors import Failed
+from store.sealing import KEY_BYTES, Seal
+from workflows.sealed import Sealing, converter
+
+MINUTE = timedelta(minutes=1)
+
+
+@activity.defn
+async def refuse(word: str) -> str:
+    raise ApplicationError(f"no, not {word}", word, non_retryable=True)
+
+
+@activity.defn
+async def repeat(word: str) -> str:
+    return f"{word}, {word}"
+
+
+@workflow.defn
+class Gossip:
+    """Takes a word wherever one can be: arguments, answers, signals, failures and local steps."""
+
+    def __init__(self) -> None:
+        self._heard = ""
+
+    @workflow.signal
+    def hear(self, word: str) -> None:
+        self._heard = word
+
+    @workflow.run
+    async def run(self, word: str) -> str:
+        await workflow.wait_condition(lambda: bool(self._heard))
+        said = await workflow.execute_local_activity(
+            repeat, self._heard, start_to_close_timeout=MINUTE
+        )
+        said = await workflow.execute_activity(repeat, said, start_to_close_timeout=MINUTE)
+        if word == "tell":
+            return said
+        return await workflow.execute_activity(refuse, word, start_to_close_timeout=MINUTE)
+
+
+@pytest.fixture
+async def sealing(temporal: WorkflowEnvironment, seal: Seal, queues: str) -> AsyncIterator[Client]:
+    """A client that seals, with a worker behind it that does so too."""
+    address = temporal.client.service_client.config.target_host
+    client = await Client.connect(address, data_converter=converter(seal))
+    async with Worker(
+        client,
+        task_queue=queues,
+        workflows=[Gossip],
+        activities=[refuse, repeat],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+    ):
+        yield client
+
+
+async def test_a_history_holds_no_word_of_what_was_said(
+    sealing: Client, temporal: WorkflowEnvironment, queues: str
+) -> None:
+    word = secrets.token_hex(9)
+    handle = await sealing.start_workflow(Gossip.run, word, id=f"{queues}1", task_queue=queues)
+    await handle.signal(Gossip.hear, word)
+    async with asyncio.timeout(30):
+        with pytest.raises(WorkflowFailureError) as failed:
+            await handle.result()
+    assert word in str(failed.value.cause.__cause__)
+    history = await temporal.client.get_workflow_handle(handle.id).fetch_history()
+    kept = b"".join(event.SerializeToString() for event in history.events)
+    assert word.encode() not in kept
+    assert b"file-1" in kept, "nothing says which key opens it"
+
+
+async def test_what_was_begun_before_there_was_a_seal_is_finished(
+    sealing: Client, temporal: WorkflowEnvironment, queues: str
+) -> None:
+    before = temporal.client
+    handle = await before.start_workflow(Gossip.run, "tell", id=f"{queues}2", task_queue=queues)
+    await handle.signal(Gossip.hear, "hush")
+    async with asyncio.timeout(30):
+        said = await sealing.get_workflow_handle(handle.id, result_type=str).result()
+    assert said == "hush, hush, hush, hush"
+
+
+async def test_equal_payloads_are_not_equal_when_they_are_sealed(seal: Seal) -> None:
+    payload = Payload(metadata={"encoding": b"json/plain"}, data=b'"hush"')
+    first, second = sealed = await Sealing(seal).encode([payload, payload])
+    assert first.data != second.data
+    assert await Sealing(seal).decode([*sealed, payload]) == [payload] * 3
+
+
+@pytest.mark.parametrize("kept", [0, 9, -1])
+async def test_what_is_cut_short_does_not_open(seal: Seal, kept: int) -> None:
+    [payload] = await Sealing(seal).encode([Payload(data=b"hush")])
+    payload.data = payload.data[:kept]
+    with pytest.raises(Failed, match="does not open with key file-1"):
+        await Sealing(seal).decode([payload])
+
+
+async def test_another_key_opens_nothing(seal: Seal) -> None:
+    sealed = await Sealing(seal).encode([Payload(data=b"hush")])
+    with pytest.raises(Failed) as failed:
+        await Sealing(Seal(secrets.token_bytes(KEY_BYTES))).decode(sealed)
+    assert failed.value.reason == "WRONG_KEY"
+    assert "key file" in failed.value.do
