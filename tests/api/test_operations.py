@@ -403,7 +403,7 @@ class TestLongRunning:
         self, caller: Caller, hands: Hands
     ) -> None:
         operation = await created(caller, hands)
-        waited = await caller.long_running.WaitOperation(Wait(name=operation.id), timeout=1.5)
+        waited = await caller.long_running.WaitOperation(Wait(name=operation.id), timeout=3)
         assert not waited.done
 
     async def test_refuses_to_wait_backwards(self, caller: Caller, hands: Hands) -> None:

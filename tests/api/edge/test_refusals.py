@@ -226,11 +226,13 @@ ELSEWHERE = frozenset(
         *(Refusal.APP_CHANGING, Refusal.NOTIFY_VERSION),
         *(Refusal.INSTANCE_FAILED, Refusal.INSTANCE_OVERDUE, Refusal.INSTANCE_SUPERSEDED),
         *(Refusal.APPINST_NO_PORTS, Refusal.CLOUDLET_FULL),
+        *(Refusal.EXEC_FAILED, Refusal.EXEC_NOBODY, Refusal.EXEC_TIMEOUT),
         Refusal.DEVELOPER_HAS_CLUSTER,
         *test_instance_refusals.CASES,
     }
 )
-"""Provoked where it can be: in the tests of changes at the same time, and of instances."""
+"""Provoked where it can be: in the tests of changes at the same time, of instances, and of
+commands."""
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,6 @@ from domain.share import PoolTerms, Share
 from domain.storage import Light
 from sim.ceph import health
 from sim.faults import Fault, How
-from sim.troubles import fault
 from tests.clients.ceph.manager import Manager
 from tests.domain.ceph import recorded
 
@@ -90,20 +89,6 @@ async def test_a_manager_that_hears_no_mon_is_not_live(
     manager.faults.add(Fault(where="ceph mons", how=How.FAIL))
     seen = await storage.observe()
     assert (seen.light, seen.live) == (Light.OK, False)
-
-
-async def test_troubles_with_names_show(storage: CephStorage, manager: Manager) -> None:
-    manager.faults.add(fault("ceph-osd-dead"))
-    assert [check.code for check in (await storage.observe()).checks] == ["OSD_DOWN"]
-    manager.faults.clear()
-    manager.faults.add(fault("ceph-deaf"))
-    assert not (await storage.observe()).live
-    manager.faults.clear()
-    manager.faults.add(fault("ceph-manager-away"))
-    for _ in range(2):
-        with pytest.raises(Unavailable) as caught:
-            await storage.observe()
-        assert caught.value.reason == "CEPH_DOWN"
 
 
 async def test_gateways_that_cannot_be_asked_are_left_out(
