@@ -21,8 +21,9 @@ from tests.reliability.verdict import judged, nodes_missing, read, sizes_wrong, 
 PAUSE_SECONDS = (0.3, 2.2)
 """Between one kill and the next."""
 
-KILLING_SECONDS = 30.0
-"""For how long processes are killed in each part, at most: then what is left must end."""
+KILLING_SECONDS = (8.0, 24.0)
+"""For how long processes are killed in each part, at most: then what is left must end. Drawn, so
+that some operations never see a calm moment and others are just begun when it comes."""
 
 OPERATION_SECONDS = 240.0
 
@@ -263,7 +264,7 @@ async def killing(installation: Installation, draw: random.Random) -> AsyncItera
     over = asyncio.Event()
 
     async def kill() -> None:
-        until = monotonic() + KILLING_SECONDS
+        until = monotonic() + draw.uniform(*KILLING_SECONDS)
         while monotonic() < until and not over.is_set():
             await asyncio.sleep(draw.uniform(*PAUSE_SECONDS))
             await installation.programs[draw.choice(sorted(installation.programs))].kill()
