@@ -16,6 +16,7 @@ from sim.faults import NEVER_SECONDS, Fault, Faults, How
 from sim.hosts import cloud_init, commands, etcd, file_commands, kubeadm, locks, services
 from sim.hosts.disk import ROOT, Disk, recalled
 from sim.hosts.host import NODES, Host, HostState, Kind, Shared
+from sim.hosts.kubeadm.init import KUBELET_CONF, MANIFESTS
 from sim.hosts.shell import Call, Command, Written, run_unit
 from sim.hosts.sshd import Sshd
 from sim.ledger import Ledger
@@ -240,7 +241,7 @@ class SimulatedHosts:
         """Boot, or be up again after the site was killed, and finish the first boot."""
         clock, state = self._shared.clock, host.state
         await clock.sleep(max(0.0, state.answers_from - clock.now()))
-        if state.kubeadm.kind in NODES:
+        if _has_kubelet(host):
             node = state.kubeadm
             await self._shared.clusters.host_started(host.address, node.cluster, node.name)
             services.kubelet_up(host)
@@ -264,6 +265,16 @@ class SimulatedHosts:
     async def _reboot(self, system_id: str) -> None:
         await self.power_off(system_id)
         await self.power_on(system_id)
+
+
+def _has_kubelet(host: Host) -> bool:
+    """Whether systemd starts a node's kubelet: that of a host which kubeadm is still making a node,
+    too, once it has written where the cluster is and, on a server, what to run."""
+    state = host.state.kubeadm
+    begun = state.kind is Kind.PARTIAL and host.disk.exists(KUBELET_CONF)
+    cluster = host.shared.clusters.get(state.cluster)
+    serves = cluster is not None and host.address in cluster.servers
+    return state.kind in NODES or (begun and (not serves or host.disk.exists(MANIFESTS[-1])))
 
 
 async def _settle(host: Host) -> None:
