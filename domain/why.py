@@ -192,10 +192,11 @@ def _operation(facts: Facts) -> Iterator[Cause]:
     operation = facts.operation
     about, what = f"operation/{operation.id}", f"{operation.kind} (op {operation.id})"
     if operation.ended is None:
-        waits = f" and waits: {operation.waiting_on}" if operation.waiting_on else _held(operation)
+        waits = f" and waits: {operation.waiting_on}" if operation.waiting_on else ""
         how = "undoing" if operation.cancel_requested else "running"
         stage = "accepted, and not begun" if operation.stage is Stage.REQUESTED else how
-        yield Cause(about=about, says=f"{what} is {stage}{waits}", since=operation.created, depth=1)
+        says = f"{what} is {stage}{_held(operation)}{waits}"
+        yield Cause(about=about, says=says, since=operation.created, depth=1)
     elif operation.failure is not None:
         says = f"{what} ended {operation.stage}: {operation.failure.message}"
         yield Cause(about=about, says=says, since=operation.ended, depth=1)
@@ -212,12 +213,14 @@ def _operation(facts: Facts) -> Iterator[Cause]:
 
 
 def _held(operation: Operation) -> str:
-    """What people hold it up by."""
+    """What people hold it up by. The time that it may wait at a gate stands still while it is
+    paused."""
+    gate, until = operation.gate, operation.gate_until
     if operation.paused_by:
-        return f", paused by {operation.paused_by}"
-    if operation.gate and operation.gate_until:
-        until = f"{operation.gate_until:%Y-%m-%d %H:%M} UTC"
-        return f" and waits until {until} for {operation.gate} to be approved"
+        before = f", before {gate}, which is to be approved as well" if gate else ""
+        return f", paused by {operation.paused_by}{before}"
+    if gate and until:
+        return f" and waits until {until:%Y-%m-%d %H:%M} UTC for {gate} to be approved"
     return ""
 
 

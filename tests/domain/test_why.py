@@ -225,6 +225,16 @@ def test_what_the_last_look_found_is_told_where_every_node_is_ready() -> None:
     [
         ({"paused_by": "ann"}, "running, paused by ann", "windlass op resume op-1"),
         ({"gate": "pool w"}, "for pool w to be approved", "windlass op approve op-1"),
+        (
+            {"paused_by": "ann", "waiting_on": "no machine is free"},
+            "running, paused by ann and waits: no machine is free",
+            "windlass op resume op-1",
+        ),
+        (
+            {"paused_by": "ann", "gate": "pool w"},
+            "running, paused by ann, before pool w, which is to be approved as well",
+            "windlass op resume op-1",
+        ),
         ({}, "is running", "windlass op watch op-1"),
     ],
 )
