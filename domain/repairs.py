@@ -223,9 +223,14 @@ def _unwanted(patient: Patient, held: Mapping[str, int], wanted: Mapping[str, in
     )
 
 
+def is_overdue(patient: Patient, prudence: Prudence, now: datetime) -> bool:
+    """Whether a node is not Ready for longer than it is waited for to come back by itself."""
+    return _is_sick(patient) and now >= _patient_until(patient, prudence)
+
+
 def _too_soon(patient: Patient, prudence: Prudence, now: datetime) -> str:
     until = _patient_until(patient, prudence)
-    if patient.remedy is not Remedy.REVIVE or now >= until:
+    if not _is_sick(patient) or now >= until:
         return ""
     return (
         f"is not Ready since {patient.since:%H:%M:%S} UTC, and may come back by itself until "
