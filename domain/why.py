@@ -6,6 +6,7 @@ from datetime import datetime
 from itertools import islice
 
 from domain.cluster import Cluster, Phase
+from domain.counting import several
 from domain.frozen import Frozen
 from domain.machine import Role, SlotPhase, SlotState
 from domain.operation import Operation, Stage, Step, StepState
@@ -153,7 +154,7 @@ def _pools(facts: Facts) -> Iterator[Cause]:
             continue
         says = f"{ready} of {wanted} nodes of {pool} are Ready"
         if len(held) != wanted:
-            says += f", and it has {len(held)} places"
+            says += f", and it has {several(len(held), 'place')}"
         yield Cause(about=f"pool/{pool}", says=says, depth=1)
         for each in held:
             if each.remedy and told < MOST_NODES:
@@ -166,7 +167,8 @@ def _node(patient: Patient) -> Iterator[Cause]:
     because = f": {state.node.reason}" if state.node and state.node.reason else ""
     says = f"{name} {SLOTS[state.phase]}{because}"
     if patient.mends:
-        says += f"; it was to be mended {patient.mends} times in a row"
+        row = f"{patient.mends} times in a row" if patient.mends > 1 else "once"
+        says += f"; it was to be mended {row}"
     yield Cause(about=f"node/{name}", says=says, since=patient.since, depth=2)
     if state.system_id:
         yield _metal(state, depth=3)
@@ -231,7 +233,7 @@ def _quarantine(facts: Facts) -> Iterator[Cause]:
     for each in facts.quarantined[:MOST_QUARANTINED]:
         says = (
             f"{each.system_id} ({each.hostname or 'no name'}) is not taken until "
-            f"{each.until:%Y-%m-%d %H:%M} UTC: it failed {each.failures} times, "
+            f"{each.until:%Y-%m-%d %H:%M} UTC: it failed {several(each.failures, 'time')}, "
             f"last with {each.why}"
         )
         yield Cause(about=f"machine/{each.system_id}", says=says, since=each.last, depth=1)
@@ -284,7 +286,8 @@ def _of_sizes(facts: Facts) -> Iterator[Advice]:
         if len(held) != wanted:
             scale = f"windlass pool scale {facts.cluster.name} {pool}={wanted}"
             command = scale if wanted else f"windlass pool delete {facts.cluster.name} {pool}"
-            because = f"{pool} has {len(held)} places, and {wanted} are wanted"
+            places, are = several(len(held), "place"), several(wanted, "is", "are")
+            because = f"{pool} has {places}, and {are} wanted"
             yield Advice(command=command, because=because)
 
 

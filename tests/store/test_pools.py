@@ -342,7 +342,7 @@ async def test_a_node_that_could_not_be_taken_away_is_not_forgotten(desk: Desk) 
     await desk.mark(operation.id, "machines.release", newest.name, Sighting.BEGAN)
     assert await ended(desk, operation.id) is Phase.DEGRADED
     assert await pools(desk) == {"pool": 1}
-    lacking = "pool has 2 places, 1 Ready nodes, and 1 wanted"
+    lacking = "pool has 2 places, 1 Ready node, and 1 wanted"
     assert f"done; {lacking}" in (await desk.clusters.get("hello")).message
     again = await scale(desk, "pool", 1)
     assert again is not None
