@@ -8,6 +8,7 @@ from time import monotonic
 from temporalio import activity
 
 from activities.waiting import until, until_true
+from domain.counting import several
 from domain.errors import Failed, Overdue, Unavailable
 from domain.ports import ClusterApi, Draining, Kubelet, Node, Returning, Supply
 
@@ -126,7 +127,8 @@ class Kubernetes:
         while left := await self._left(draining):
             named = ", ".join(left[:MOST_NAMED])
             more = f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
-            waiting = f"{len(left)} pods are still on {draining.named}: {named}{more}"
+            pods = several(len(left), "pod is", "pods are")
+            waiting = f"{pods} still on {draining.named}: {named}{more}"
             if datetime.now(UTC) >= _until(draining):
                 raise Overdue(waiting, subject=draining.named, reason="DRAIN_OVERDUE")
             if monotonic() - began > ROUND_SECONDS:

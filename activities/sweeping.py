@@ -1,7 +1,7 @@
 """The books of the sweep: what was accepted and stands still, and what the pool holds."""
 
 from temporalio import activity
-from temporalio.client import WorkflowExecutionStatus
+from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from domain.cluster import Phase
@@ -107,12 +107,15 @@ class Sweeping:
     async def verify(self, due: Due) -> None:
         """Ask Temporal after a silent operation; one whose workflow is gone ends as failed, or as
         cancelled if it was called off before it began. One that was not taken up yet and that
-        Temporal does not know is still to be launched. Like `rests` it looks beyond our rows.
-        It never starts anything over."""
-        status = await _status(due.id)
+        Temporal does not know is still to be launched; one whose parts still work, or still undo
+        what they did, is asked after again. Like `rests` it looks beyond our rows. It never starts
+        anything over."""
+        found = await _described(_workflow(due.id))
+        works = await _works(found)
+        status = found.status if found else None
         operation = await self._operations.get(due.id)  # read last: what is over begins no more
         untaken = operation.stage is Stage.REQUESTED
-        if status in ALIVE or (status is None and untaken):
+        if works or (status is None and untaken):
             await self._operations.found_alive(due.id)
             return
         ending = status.name.lower().replace("_", " ") if status else "unknown to Temporal"
@@ -132,8 +135,9 @@ class Sweeping:
 
     @activity.defn(name="sweeping.rests")
     async def rests(self, operation: OperationId) -> bool:
-        """Whether Temporal runs no workflow for it any more: then none of its hands is at work."""
-        return await _status(operation) not in ALIVE
+        """Whether Temporal runs no workflow for it any more, and none that one of them started:
+        then none of its hands is at work."""
+        return not await _works(await _described(_workflow(operation)))
 
     @activity.defn(name="sweeping.restock")
     async def restock(self, stock: Stock) -> None:
@@ -145,11 +149,27 @@ def _unsaid(kind: Kind, untaken: bool) -> str:
     return "began the operation" if untaken else f"ended the operation; {AFTER[kind]}"
 
 
-async def _status(operation: OperationId) -> WorkflowExecutionStatus | None:
-    """How its workflow stands. None: Temporal does not know it."""
+def _workflow(operation: OperationId) -> str:
+    return f"op-{operation}"
+
+
+async def _works(found: WorkflowExecutionDescription | None) -> bool:
+    """Whether a workflow runs, or one that it started and did not see end: a parent that was ended
+    by force leaves such behind."""
+    if found is None:
+        return False
+    if found.status in ALIVE:
+        return True
+    for each in found.raw_description.pending_children:
+        if await _works(await _described(each.workflow_id)):
+            return True
+    return False
+
+
+async def _described(workflow: str) -> WorkflowExecutionDescription | None:
+    """How a workflow stands. None: Temporal does not know it."""
     try:
-        handle = activity.client().get_workflow_handle(f"op-{operation}")
-        return (await handle.describe()).status
+        return await activity.client().get_workflow_handle(workflow).describe()
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise

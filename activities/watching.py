@@ -109,6 +109,19 @@ class Watching:
         if watched is not None and watched.stands and watched.control_planes:
             await self._nodes.renew_access(watched.control_planes)
 
+    @activity.defn(name="watching.disown")
+    async def disown(self, patrol: Patrol) -> None:
+        """Take our mark off nodes that somebody else opened, unless an operation has the say.
+        Safe to repeat: a node that is closed again keeps it."""
+        watched = await self._watches.watched(patrol.uid)
+        if watched is None or not watched.judged:
+            return
+        _, nodes = await self._of_api(watched)
+        marked = {node.name for node in nodes or () if _is_reopened(node)}
+        for state in watched.finding.slots:
+            if state.slot.name in marked:
+                await self._api.disown(watched.node.model_copy(update={"slot": state.slot}))
+
     async def _pause(self) -> None:
         """Wait until the next look is due. Never quite as long as the last time, or all clusters
         would be looked at in the same moment."""
@@ -135,6 +148,7 @@ class Watching:
             inspected=inspected,
             astray=leading(watched, finding) is not None,
             expiring=is_expiring(sight.inside, sight.taken, self._tolerance),
+            reopened=any(map(_is_reopened, sight.nodes or ())),
         )
 
     async def _sight(self, watched: Watched, inspected: datetime | None) -> Sight:
@@ -183,3 +197,7 @@ class Watching:
         if not watched.control_planes:
             return None
         return await self._nodes.inside(watched.control_planes)
+
+
+def _is_reopened(node: NodeSeen) -> bool:
+    return node.closed_by_us and node.schedulable

@@ -101,6 +101,7 @@ class Api:
 
     def __init__(self, settings: Settings, temporal: Client, built: build.Build) -> None:
         self._settings = settings
+        self._prudence = Prudence(**settings.kaas.repair.model_dump())
         self._database = Database(settings.database, connections=settings.database_connections)
         self._tail = Tail(self._database)
         self._vault = Secrets(self._database, Seal.from_file(settings.key_file))
@@ -238,7 +239,7 @@ class Api:
             drain_policy=kaas.drain_policy,
             pools=PoolTerms(**ceph.pool.model_dump()) if ceph.urls else None,
         )
-        offer = Offer(catalogue(self._settings), limits, building)
+        offer = Offer(catalogue(self._settings), limits, building, self._prudence)
         kubeconfigs = Kubeconfigs(
             self._vault, clusters, api_port=kaas.api_port, resolve=kaas.resolve
         )
@@ -269,9 +270,8 @@ class Api:
         return Service(described, views.Clusters(following))
 
     def _health(self) -> Health:
-        kaas = self._settings.kaas
-        prudence = Prudence(**kaas.repair.model_dump())
-        terms = Terms(**kaas.quarantine.model_dump())
+        prudence = self._prudence
+        terms = Terms(**self._settings.kaas.quarantine.model_dump())
         return Health(
             Repairs(self._database, prudence),
             Reasons(self._database, terms),

@@ -75,7 +75,8 @@ async def scale(
     """Give pools of a cluster another size.
 
     Nodes that go are emptied first; pods that will not leave in time go with them. Asking for the
-    size that a pool has makes good what it lacks; nodes that are not Ready are left to repairs."""
+    size that a pool has makes good what it lacks; if it lacks no node, those that are not Ready for
+    minutes are repaired."""
     limit = seconds(within)
     await scaled(call, name, pools, request_id, plan=plan, wait=wait, limit=limit)
 
@@ -130,8 +131,8 @@ async def scaled(
         call.page.say(f"cluster {name}: {', '.join(pools)} accepted")
         await changed(call, operation, SUCCEEDED, wait=wait, limit=limit)
         return
-    mends = f"windlass cluster repair {name} mends nodes that are not Ready"
-    call.page.say(f"cluster {name}: nothing to do, {', '.join(pools)} by now; {mends}")
+    why = f"windlass cluster why {name} shows nodes that are not Ready"
+    call.page.say(f"cluster {name}: nothing to do, {', '.join(pools)} by now; {why}")
     if call.page.for_programs:
         call.page.one({"name": name, "operation": None}, f"cluster/{name}", lambda: "")
 

@@ -181,9 +181,25 @@ class KubernetesApi:
         """Let pods onto a node again that we closed. One that somebody else closed stays so. No
         such node is success."""
         with suppress(NotFound):
-            found = await self._node(node)
-            if CLOSED in ((found.metadata and found.metadata.annotations) or {}):
+            if _is_marked(await self._node(node)):
                 await self._set_closed(node, None)
+
+    async def disown(self, node: Node) -> None:
+        """Take our mark off the node, if it is open. One that is written to meanwhile is left: it
+        may have been closed. No such node is success."""
+        name = node.slot.name
+        with suppress(NotFound, Conflict):
+            found = await self._node(node)
+            if _is_marked(found) and not _is_closed(found):
+                version = found.metadata and found.metadata.resourceVersion
+                patch = {"metadata": {"annotations": {CLOSED: None}, "resourceVersion": version}}
+                await self._connections.call(
+                    node,
+                    f"PATCH nodes/{name}",
+                    lambda client: client.patch(
+                        NodeResource, name, patch, patch_type=PatchType.MERGE
+                    ),
+                )
 
     async def _set_closed(self, node: Node, closed: bool | None) -> None:
         """Who has just been answered asks at once again if that gets no answer: an API that flaps
@@ -309,12 +325,17 @@ def _seen(node: NodeResource) -> NodeSeen:
         since=ready.lastTransitionTime if ready else None,
         kubelet=info.kubeletVersion.removeprefix("v") if info else "",
         schedulable=not _is_closed(node),
+        closed_by_us=_is_marked(node),
         unwanted=UNWANTED in ((node.metadata and node.metadata.annotations) or {}),
     )
 
 
 def _is_closed(node: NodeResource) -> bool:
     return bool(node.spec and node.spec.unschedulable)
+
+
+def _is_marked(node: NodeResource) -> bool:
+    return CLOSED in ((node.metadata and node.metadata.annotations) or {})
 
 
 async def _workers(client: AsyncClient) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from domain.cluster import Phase
+from domain.counting import several
 from domain.frozen import Frozen
 from domain.machine import Machine, Role, SlotPhase, SlotState
 from domain.ports import Endpoint, Node
@@ -278,7 +279,8 @@ def _of_pools(slots: Iterable[SlotState], wanted: Mapping[str, int]) -> Iterable
     held = Counter(state.slot.pool for state in slots if state.slot.role is Role.WORKER)
     for pool in sorted({*wanted, *held}):
         if held[pool] != wanted.get(pool, 0):
-            yield f"{pool} has {held[pool]} places, and {wanted.get(pool, 0)} are wanted"
+            places, are = several(held[pool], "place"), several(wanted.get(pool, 0), "is", "are")
+            yield f"{pool} has {places}, and {are} wanted"
 
 
 def _of_etcd(slots: Iterable[SlotState], inside: Inside | None) -> Iterable[str]:

@@ -78,6 +78,11 @@ USUALLY: dict[str, float] = {
 }
 """Seconds on real metal, to weigh steps by until there are runs to learn from."""
 
+HEARD = frozenset(verb for verb in USUALLY if verb.startswith("kubernetes.")) - {
+    "kubernetes.delete_node"
+}
+"""The verbs that are not done well unless the cluster's API answers."""
+
 METAL = (
     "machines.allocate",
     "machines.deploy",

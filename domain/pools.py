@@ -35,7 +35,7 @@ EMPTY = frozenset({SlotPhase.PLANNED, SlotPhase.RELEASED})
 """The phases in which nothing is in a slot."""
 
 ILL = frozenset({SlotPhase.JOINED, SlotPhase.LOST})
-"""The phases of a node that is there and not Ready: a repair mends it, and no change of pools."""
+"""The phases of a node that is there and not Ready: no change of pools mends it, but a repair."""
 
 WORKING = frozenset({SlotPhase.HEALTHY, SlotPhase.JOINED, SlotPhase.LOST, SlotPhase.DRAINING})
 """The phases in which a node may run pods, or may have run some before it was lost."""

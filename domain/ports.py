@@ -303,6 +303,10 @@ class ClusterApi(Protocol):
     async def uncordon(self, node: Node) -> None:
         """Let pods onto the node again, if it was we who closed it. No such node is success."""
 
+    async def disown(self, node: Node) -> None:
+        """Forget that we closed the node, if it is open: whoever closes it next is somebody else.
+        No such node is success."""
+
     async def evict(self, node: Node) -> tuple[str, ...]:
         """Ask every pod on the node to leave, except those that belong to it. Those that are still
         there, each with what holds it, if anything does; none once the node is empty or gone."""

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from domain.counting import several
 from domain.frozen import Frozen
 from domain.machine import Machine, Role, SlotPhase, SlotState
 from domain.releases import Release
@@ -217,15 +218,21 @@ def _unwanted(patient: Patient, held: Mapping[str, int], wanted: Mapping[str, in
     pool = patient.state.slot.pool
     if patient.remedy is not Remedy.FILL or held[pool] <= wanted.get(pool, held[pool]):
         return ""
+    places, are = several(held[pool], "place"), several(wanted[pool], "is", "are")
     return (
-        f"gets no machine: {pool} has {held[pool]} places, and {wanted[pool]} are wanted; only a "
-        "scale or a delete of the pool takes places away"
+        f"gets no machine: {pool} has {places}, and {are} wanted; only a scale or a delete of the "
+        "pool takes places away"
     )
+
+
+def is_overdue(patient: Patient, prudence: Prudence, now: datetime) -> bool:
+    """Whether a node is not Ready for longer than it is waited for to come back by itself."""
+    return _is_sick(patient) and now >= _patient_until(patient, prudence)
 
 
 def _too_soon(patient: Patient, prudence: Prudence, now: datetime) -> str:
     until = _patient_until(patient, prudence)
-    if patient.remedy is not Remedy.REVIVE or now >= until:
+    if not _is_sick(patient) or now >= until:
         return ""
     return (
         f"is not Ready since {patient.since:%H:%M:%S} UTC, and may come back by itself until "
@@ -250,8 +257,9 @@ def _not_by_itself(patient: Patient, prudence: Prudence, now: datetime) -> str:
     again = again_from(patient.mends, patient.mended, prudence)
     if now >= again:
         return ""
+    row = f", {patient.mends} times in a row," if patient.mends > 1 else ""
     return (
-        f"was mended at {patient.mended:%H:%M:%S} UTC, {patient.mends} times in a row, and is not "
+        f"was mended at {patient.mended:%H:%M:%S} UTC{row} and is not "
         f"mended again by itself before {again:%Y-%m-%d %H:%M:%S} UTC"
     )
 

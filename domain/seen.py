@@ -36,6 +36,9 @@ class NodeSeen(Frozen):
     kubelet: str = ""
     """Its kubelet's version, without a v."""
     schedulable: bool = True
+    closed_by_us: bool = False
+    """Whether it carries the mark of those that we closed. An open one that does was opened by
+    somebody else."""
     unwanted: bool = False
     """Whether somebody marked it as the next to go, by an annotation that clients of old know."""
 
@@ -152,13 +155,15 @@ class Tour(Frozen):
     """Whether the endpoint does not lead to the control planes that are Ready."""
     expiring: bool = False
     """Whether the kubeconfig that we keep is near its end."""
+    reopened: bool = False
+    """Whether somebody opened nodes that we had closed, and that still carry our mark."""
     over: bool = False
     """Whether there is no cluster any more to look at."""
 
     @property
     def is_news(self) -> bool:
         """Whether anything has to be done about what was seen."""
-        return self.sight is not None or self.astray or self.expiring
+        return self.sight is not None or self.astray or self.expiring or self.reopened
 
     @property
     def named(self) -> str:

@@ -6,6 +6,7 @@ from datetime import datetime
 from itertools import islice
 
 from domain.cluster import Cluster, Phase
+from domain.counting import several
 from domain.frozen import Frozen
 from domain.machine import Role, SlotPhase, SlotState
 from domain.operation import Operation, Stage, Step, StepState
@@ -153,7 +154,7 @@ def _pools(facts: Facts) -> Iterator[Cause]:
             continue
         says = f"{ready} of {wanted} nodes of {pool} are Ready"
         if len(held) != wanted:
-            says += f", and it has {len(held)} places"
+            says += f", and it has {several(len(held), 'place')}"
         yield Cause(about=f"pool/{pool}", says=says, depth=1)
         for each in held:
             if each.remedy and told < MOST_NODES:
@@ -166,7 +167,8 @@ def _node(patient: Patient) -> Iterator[Cause]:
     because = f": {state.node.reason}" if state.node and state.node.reason else ""
     says = f"{name} {SLOTS[state.phase]}{because}"
     if patient.mends:
-        says += f"; it was to be mended {patient.mends} times in a row"
+        row = f"{patient.mends} times in a row" if patient.mends > 1 else "once"
+        says += f"; it was to be mended {row}"
     yield Cause(about=f"node/{name}", says=says, since=patient.since, depth=2)
     if state.system_id:
         yield _metal(state, depth=3)
@@ -192,10 +194,11 @@ def _operation(facts: Facts) -> Iterator[Cause]:
     operation = facts.operation
     about, what = f"operation/{operation.id}", f"{operation.kind} (op {operation.id})"
     if operation.ended is None:
-        waits = f" and waits: {operation.waiting_on}" if operation.waiting_on else _held(operation)
+        waits = f" and waits: {operation.waiting_on}" if operation.waiting_on else ""
         how = "undoing" if operation.cancel_requested else "running"
         stage = "accepted, and not begun" if operation.stage is Stage.REQUESTED else how
-        yield Cause(about=about, says=f"{what} is {stage}{waits}", since=operation.created, depth=1)
+        says = f"{what} is {stage}{_held(operation)}{waits}"
+        yield Cause(about=about, says=says, since=operation.created, depth=1)
     elif operation.failure is not None:
         says = f"{what} ended {operation.stage}: {operation.failure.message}"
         yield Cause(about=about, says=says, since=operation.ended, depth=1)
@@ -212,12 +215,14 @@ def _operation(facts: Facts) -> Iterator[Cause]:
 
 
 def _held(operation: Operation) -> str:
-    """What people hold it up by."""
+    """What people hold it up by. The time that it may wait at a gate stands still while it is
+    paused."""
+    gate, until = operation.gate, operation.gate_until
     if operation.paused_by:
-        return f", paused by {operation.paused_by}"
-    if operation.gate and operation.gate_until:
-        until = f"{operation.gate_until:%Y-%m-%d %H:%M} UTC"
-        return f" and waits until {until} for {operation.gate} to be approved"
+        before = f", before {gate}, which is to be approved as well" if gate else ""
+        return f", paused by {operation.paused_by}{before}"
+    if gate and until:
+        return f" and waits until {until:%Y-%m-%d %H:%M} UTC for {gate} to be approved"
     return ""
 
 
@@ -228,7 +233,7 @@ def _quarantine(facts: Facts) -> Iterator[Cause]:
     for each in facts.quarantined[:MOST_QUARANTINED]:
         says = (
             f"{each.system_id} ({each.hostname or 'no name'}) is not taken until "
-            f"{each.until:%Y-%m-%d %H:%M} UTC: it failed {each.failures} times, "
+            f"{each.until:%Y-%m-%d %H:%M} UTC: it failed {several(each.failures, 'time')}, "
             f"last with {each.why}"
         )
         yield Cause(about=f"machine/{each.system_id}", says=says, since=each.last, depth=1)
@@ -281,7 +286,8 @@ def _of_sizes(facts: Facts) -> Iterator[Advice]:
         if len(held) != wanted:
             scale = f"windlass pool scale {facts.cluster.name} {pool}={wanted}"
             command = scale if wanted else f"windlass pool delete {facts.cluster.name} {pool}"
-            because = f"{pool} has {len(held)} places, and {wanted} are wanted"
+            places, are = several(len(held), "place"), several(wanted, "is", "are")
+            because = f"{pool} has {places}, and {are} wanted"
             yield Advice(command=command, because=because)
 
 

@@ -348,6 +348,7 @@ class MemoryApi:
                 reason="" if name in runs else "NodeStatusUnknown",
                 kubelet=runs.get(name, node.slot.release.version),
                 schedulable=name not in self._world.cordoned,
+                closed_by_us=name in self._world.marked,
             )
             for name in sorted(self._world.nodes.get(uid, ()))
         )
@@ -367,11 +368,18 @@ class MemoryApi:
 
     async def cordon(self, node: Node) -> None:
         if self._has(node):
+            if node.named not in self._world.cordoned:
+                self._world.marked.add(node.named)
             self._world.cordoned.add(node.named)
 
     async def uncordon(self, node: Node) -> None:
         if node.named not in self._world.shut:
             self._world.cordoned.discard(node.named)
+            self._world.marked.discard(node.named)
+
+    async def disown(self, node: Node) -> None:
+        if node.named not in self._world.cordoned:
+            self._world.marked.discard(node.named)
 
     async def evict(self, node: Node) -> tuple[str, ...]:
         if not self._has(node):
@@ -385,5 +393,6 @@ class MemoryApi:
     async def delete_node(self, node: Node) -> None:
         self._world.cordoned.discard(node.named)
         self._world.shut.discard(node.named)
+        self._world.marked.discard(node.named)
         self._world.tainted.discard(node.named)
         self._world.nodes.get(node.slot.cluster_uid, set()).discard(node.slot.name)

@@ -68,6 +68,8 @@ class MemoryWorld:
     """The nodes that take no pods."""
     shut: set[str] = field(default_factory=set)
     """Those of them that people closed, and that nobody else opens."""
+    marked: set[str] = field(default_factory=set)
+    """Those that carry our mark, open or closed."""
     tainted: set[str] = field(default_factory=set)
     """The control planes that take none but their own."""
     pods: dict[str, list[str]] = field(default_factory=dict)

@@ -215,7 +215,8 @@ class Clusters(Store):
             if reached.stage is not None:  # what was seen was seen before what is done now
                 cluster.trouble = ""
                 watch = update(WatchRow).where(WatchRow.cluster == cluster.uid)
-                await session.execute(watch.values(silent_since=None, why="", led=""))
+                anew = {"silent_since": None, "why": ""} if await steps.heard(session, row) else {}
+                await session.execute(watch.values(led="", **anew))
             cluster.proposal = ""
             cluster.changed = now()
         if reached.stage is not None:

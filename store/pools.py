@@ -1,6 +1,6 @@
 """Pools added to a cluster that stands, scaled, and taken away."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from uuid import uuid4
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -19,10 +19,12 @@ from domain.machine import Role, Slot, SlotPhase, SlotState
 from domain.naming import CONTROL_PLANE
 from domain.operation import Ask, Kind, Operation, OperationId
 from domain.pools import EMPTY, ILL, WORKING, PoolSize, victims, without_control_plane
+from domain.repairs import Choice, Prudence, choose, is_overdue
 from domain.upgrades import joining
 from store import answers, operations, plans, slots
 from store.clusters import Building, hand_over, opened
 from store.engine import Store, transaction
+from store.repairs import as_patient, begin, refusal, silent_of
 from store.rows import ClusterRow, OperationRow, PoolRow, SlotRow, now
 from store.stocks import last_seen, refuse_what_never_fits
 
@@ -32,6 +34,7 @@ class Terms(Frozen):
 
     limits: Limits
     building: Building
+    prudence: Prudence = Prudence()
 
 
 class Pools(Store):
@@ -61,9 +64,9 @@ class Pools(Store):
     async def request_scale(
         self, session: AsyncSession, name: str, sizes: Sequence[PoolSize], terms: Terms, ask: Ask
     ) -> Operation | None:
-        """Other sizes for pools, all or none. None if all of them have as many nodes as that:
-        asking for the present size makes good what is missing, and else nothing is done. A node
-        that is there and not Ready is not missing: a repair mends it."""
+        """Other sizes for pools, all or none. Asking for the present size makes good what is
+        missing; if nothing is, it is a repair of the nodes that are not Ready for too long. None if
+        there is nothing to do: every node is Ready, or may still come back by itself."""
         if earlier := await answers.answered(session, ask):
             return operations.as_operation(earlier)
         if await answers.is_repeat(session, ask):
@@ -72,10 +75,13 @@ class Pools(Store):
         work.refuse_unknown([size.name for size in sizes])
         for size in sizes:
             work.resize(size.name, size.count)
-        if not work.is_change:
-            answers.remember(session, ask)
-            return None
-        return await work.record(terms, ask)
+        if work.is_change:
+            return await work.record(terms, ask)
+        pools = {size.name for size in sizes}
+        if repaired := await work.repair(pools, terms.prudence, ask):
+            return repaired
+        answers.remember(session, ask)
+        return None
 
     @transaction
     async def request_drop(
@@ -183,6 +189,31 @@ class _Work:
         plans.refuse_what_is_too_large(plan)
         row = operations.record(self._session, operation, self._kind, subject, plan, ask)
         return operations.as_operation(row)
+
+    async def repair(
+        self, pools: Collection[str], prudence: Prudence, ask: Ask
+    ) -> Operation | None:
+        """Write down a repair of the nodes of these pools that are not Ready for too long. None if
+        there is none; Conflict, with the reasons, if none of those may be mended now."""
+        patients = {name: as_patient(row) for name, row in self._rows.items()}
+        overdue = [
+            name
+            for name, each in patients.items()
+            if each.state.slot.pool in pools and is_overdue(each, prudence, now())
+        ]
+        if not overdue:
+            return None
+        wanted = {name: pool.wanted for name, pool in self.pools.items()}
+        silent = await silent_of(self._session, self.cluster)
+        everyone = list(patients.values())
+        choice = choose(everyone, prudence, now(), wanted=wanted, silent=silent)
+        mending = tuple(each for each in choice.mending if each.named in overdue)
+        if not mending:
+            left = [why for why in choice.left_alone if why.split(" ", 1)[0] in overdue]
+            raise refusal(self.cluster.name, left)
+        latest = await operations.locked(self._session, self.cluster.operation)
+        chosen, rows = Choice(mending=mending), list(self._rows.values())
+        return begin(self._session, self.cluster, latest, rows, chosen, prudence, ask)
 
     def _plan(self, latest: OperationRow, building: Building) -> ClusterPlan:
         going = {each.named for each in self._retiring}

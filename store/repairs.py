@@ -67,14 +67,9 @@ class Repairs(Store):
         silent = await silent_of(session, cluster)
         choice = choose(patients, self._prudence, now(), wanted=wanted, silent=silent, named=nodes)
         if choice.mending:
-            return await self._record(session, cluster, latest, rows, choice, ask)
+            return begin(session, cluster, latest, rows, choice, self._prudence, ask)
         if choice.left_alone:
-            raise Conflict(
-                f"nothing of cluster {name} can be mended now: {'; '.join(choice.left_alone)}",
-                subject=name,
-                reason="NOTHING_MENDABLE",
-                do=f"windlass cluster why {name} shows what is wrong",
-            )
+            raise refusal(name, choice.left_alone)
         answers.remember(session, ask)
         return None
 
@@ -106,7 +101,7 @@ class Repairs(Store):
             method = "windlass.v1.Health/Repair"
             ask = Ask(tenant=found.tenant, caller=OURSELVES, method=method)
             try:
-                return await self._record(session, found, latest, rows, choice, ask)
+                return begin(session, found, latest, rows, choice, self._prudence, ask)
             except DomainError as error:  # nothing of it is written; whoever looks on can read why
                 proposal = f"a repair cannot be begun: {error}"[:PROPOSAL_LENGTH]
         else:
@@ -133,43 +128,55 @@ class Repairs(Store):
             cluster.policy, cluster.proposal = policy, ""
         return policy
 
-    async def _record(
-        self,
-        session: AsyncSession,
-        cluster: ClusterRow,
-        latest: OperationRow,
-        rows: Sequence[SlotRow],
-        choice: Choice,
-        ask: Ask,
-    ) -> Operation:
-        states = [slots.slot_state(row) for row in rows]
-        repair = self._repair(states, choice)
-        plan = _plan(latest, states, repair)
-        plans.refuse_what_is_too_large(plan)
-        mending = {each.named: each for each in repair.mending}
-        for row in rows:
-            if each := mending.get(row.name):
-                row.slot = each.machine.slot.model_dump_json()
-                row.mends, row.mended = counted(as_patient(row), self._prudence, now()), now()
-        operation = OperationId(str(uuid4()))
-        hand_over(cluster, operation, f"repair: accepted (op {operation})")
-        subject = f"cluster/{cluster.name}"
-        kind = Kind.REPAIR_CLUSTER
-        recorded = operations.record(session, operation, kind, subject, plan, ask)
-        return operations.as_operation(recorded)
 
-    def _repair(self, states: Sequence[SlotState], choice: Choice) -> Repair:
-        doubted = {each.named for each in choice.mending if each.remedy is Remedy.REVIVE}
-        phases = {state.slot.name: state.phase for state in states}
-        release = joining(states)
-        return Repair(
-            through=tuple(each for each in slots.working(states) if each.named not in doubted),
-            mending=tuple(
-                each.joining(release) if _joins(each, phases[each.named]) else each
-                for each in choice.mending
-            ),
-            ready_seconds=self._prudence.ready_seconds,
-        )
+def begin(
+    session: AsyncSession,
+    cluster: ClusterRow,
+    latest: OperationRow,
+    rows: Sequence[SlotRow],
+    choice: Choice,
+    prudence: Prudence,
+    ask: Ask,
+) -> Operation:
+    """Write down a repair of what was chosen, for a cluster that is held."""
+    states = [slots.slot_state(row) for row in rows]
+    repair = _repair(states, choice, prudence)
+    plan = _plan(latest, states, repair)
+    plans.refuse_what_is_too_large(plan)
+    mending = {each.named: each for each in repair.mending}
+    for row in rows:
+        if each := mending.get(row.name):
+            row.slot = each.machine.slot.model_dump_json()
+            row.mends, row.mended = counted(as_patient(row), prudence, now()), now()
+    operation = OperationId(str(uuid4()))
+    hand_over(cluster, operation, f"repair: accepted (op {operation})")
+    subject = f"cluster/{cluster.name}"
+    recorded = operations.record(session, operation, Kind.REPAIR_CLUSTER, subject, plan, ask)
+    return operations.as_operation(recorded)
+
+
+def refusal(cluster: str, left_alone: Sequence[str]) -> Conflict:
+    """Why nothing is mended though something does not work."""
+    return Conflict(
+        f"nothing of cluster {cluster} can be mended now: {'; '.join(left_alone)}",
+        subject=cluster,
+        reason="NOTHING_MENDABLE",
+        do=f"windlass cluster why {cluster} shows what is wrong",
+    )
+
+
+def _repair(states: Sequence[SlotState], choice: Choice, prudence: Prudence) -> Repair:
+    doubted = {each.named for each in choice.mending if each.remedy is Remedy.REVIVE}
+    phases = {state.slot.name: state.phase for state in states}
+    release = joining(states)
+    return Repair(
+        through=tuple(each for each in slots.working(states) if each.named not in doubted),
+        mending=tuple(
+            each.joining(release) if _joins(each, phases[each.named]) else each
+            for each in choice.mending
+        ),
+        ready_seconds=prudence.ready_seconds,
+    )
 
 
 def _joins(mending: Mending, phase: SlotPhase) -> bool:

@@ -10,6 +10,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.cluster import ClusterPlan, Phase, PoolOrder
+from domain.counting import several
 from domain.machine import Label, LeftBehind, Machine, Role, Slot, SlotPhase, SlotState
 from domain.naming import CONTROL_PLANE
 from domain.releases import Release
@@ -173,7 +174,7 @@ def _lacking(states: Sequence[SlotState], wanted: Mapping[str, int], version: st
     there = Counter(state.slot.pool for state in ready if state.version == version)
     for pool, number in sorted(wanted.items()):
         if not able[pool] == held[pool] == number:
-            has = f"{held[pool]} places, {able[pool]} Ready nodes"
+            has = f"{several(held[pool], 'place')}, {several(able[pool], 'Ready node')}"
             yield f"{pool} has {has}, and {number} wanted"
         if there[pool] < able[pool]:
             yield f"{pool} has {there[pool]} of {able[pool]} Ready nodes at {version}"

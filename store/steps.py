@@ -4,8 +4,8 @@ from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.operation import Step, StepKey, StepState
-from domain.outline import USUALLY
-from store.rows import StepRow, now
+from domain.outline import HEARD, USUALLY
+from store.rows import OperationRow, StepRow, now
 
 LEARN_FROM = 50
 """Runs, the latest of each kind of step, from which its usual duration is learnt."""
@@ -34,6 +34,14 @@ async def begun(session: AsyncSession, operation: str, verb: str = "") -> bool:
     steps = select(StepRow.key).where(StepRow.operation == operation)
     first = (steps.where(StepRow.verb == verb) if verb else steps).limit(1)
     return await session.scalar(first) is not None
+
+
+async def heard(session: AsyncSession, operation: OperationRow) -> bool:
+    """Whether the cluster's API has answered any step of an operation."""
+    query = select(StepRow.key).where(
+        StepRow.operation == operation.id, StepRow.verb.in_(HEARD), StepRow.seconds.is_not(None)
+    )
+    return await session.scalar(query.limit(1)) is not None
 
 
 async def close(session: AsyncSession, operation: str) -> None:

@@ -8,6 +8,7 @@ from temporalio.exceptions import ApplicationError, FailureError
 from activities.errors import pushed_aside, understood
 from activities.kubernetes import Kubernetes
 from domain.cluster import ClusterPlan, PoolChange, Retiring
+from domain.counting import several
 from domain.machine import Machine, Slot
 from domain.operation import Brief, OperationId, Reached
 from domain.outline import RETIRED_AT_ONCE
@@ -130,7 +131,7 @@ class ChangePools:
         lost, staying = self._growth.lost, self._staying
         wanted = len(change.adding) + len(change.readmitting)
         added, retired = wanted - len(lost), len(change.retiring) - len(staying)
-        parts = [f"{added} nodes added, {retired} taken away"]
+        parts = [f"{several(added, 'node')} added, {retired} taken away"]
         for what, which in (
             ("missing", lost),
             ("not taken away", staying),

@@ -46,6 +46,8 @@ class ClusterMonitor:
                 await book(Tending.led, led)
             if tour.expiring:
                 await workflow.execute_activity_method(Watching.renew_access, patrol, **config)
+            if tour.reopened:
+                await workflow.execute_activity_method(Watching.disown, patrol, **config)
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise

@@ -11,6 +11,7 @@ from activities.kubeadm import Kubeadm
 from activities.kubernetes import Kubernetes
 from activities.machines import Machines
 from domain.cluster import ClusterPlan
+from domain.counting import several
 from domain.machine import Machine, Role
 from domain.operation import Brief, OperationId, Reached
 from domain.repairs import Mending, Remedy, Repair
@@ -192,7 +193,7 @@ class RepairCluster:
             raise ApplicationError(message, type="Failed", non_retryable=True)
 
     def _told(self) -> str:
-        parts = [f"{len(self._mended) - len(self._well)} nodes mended"]
+        parts = [f"{several(len(self._mended) - len(self._well), 'node')} mended"]
         for what, which in (
             ("Ready without us", self._well),
             ("not mended", self._growth.lost),

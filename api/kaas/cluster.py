@@ -13,6 +13,7 @@ from domain.cluster import Limits, check
 from domain.operation import Ask, Operation
 from domain.pools import check_added, check_dropped, check_scaled
 from domain.releases import Catalogue
+from domain.repairs import Prudence
 from domain.upgrades import chosen, hindrance, offered
 from protos.gen.kaas import api_pb2 as pb
 from protos.gen.kaas.api_pb2_grpc import ClusterServicer
@@ -27,6 +28,7 @@ class Offer(NamedTuple):
     catalogue: Catalogue
     limits: Limits
     building: Building
+    prudence: Prudence = Prudence()
 
 
 class Cluster(ClusterServicer):
@@ -53,7 +55,7 @@ class Cluster(ClusterServicer):
     async def CreateCluster(
         self, request: pb.CreateClusterMsg, context: Context
     ) -> pb.CreateClusterReply:
-        catalogue, limits, building = self._offer
+        catalogue, limits, building, _ = self._offer
         order = convert.order(request, limits)
         release = check(order, catalogue, limits)
         ask = asked(request)
@@ -123,8 +125,8 @@ class Cluster(ClusterServicer):
         return pb.ScaleNodePoolReply(ok=True)
 
     def _asked(self, request: Message) -> tuple[Terms, Ask]:
-        _, limits, building = self._offer
-        return Terms(limits=limits, building=building), asked(request)
+        _, limits, building, prudence = self._offer
+        return Terms(limits=limits, building=building, prudence=prudence), asked(request)
 
     def _begun(self, context: Context, operation: Operation | None) -> None:
         """Tell the caller which operation it led to, and start it. None: there is nothing to do."""
@@ -147,7 +149,7 @@ class Cluster(ClusterServicer):
     async def UpgradeCluster(
         self, request: pb.UpgradeClusterMsg, context: Context
     ) -> pb.UpgradeClusterReply:
-        name, (catalogue, _, building) = convert.named("name", request.name), self._offer
+        name, (catalogue, _, building, _) = convert.named("name", request.name), self._offer
         wanted = name, chosen(name, request.version, catalogue), catalogue
         self._begun(context, await self._upgrades.request(*wanted, building, asked(request)))
         return pb.UpgradeClusterReply(ok=True)

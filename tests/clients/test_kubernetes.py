@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from clients import kubernetes
-from clients.kubernetes import KubernetesApi
+from clients.kubernetes import CLOSED, KubernetesApi
 from domain import ports
 from domain.errors import Failed, NotFound, Unavailable
 from domain.machine import Label, Role, Slot
@@ -25,6 +25,7 @@ from domain.seen import Readiness
 from domain.share import PoolMade, PoolTerms, Share
 from domain.storage_home import COMPONENT, KINDS, OURS
 from sim.clusters import authority
+from sim.clusters.cluster import Node as SimulatedNode
 from sim.clusters.cluster import Taint
 from sim.faults import Fault, How
 from tests.sim.apiserver import ENDPOINT, NAME, VERSION, Built, built
@@ -698,3 +699,31 @@ async def test_without_quorum_no_node_is_seen(api: KubernetesApi, site: Built) -
     site.clusters.set_member_health(site.uid, "cp-1", healthy=False)
     with pytest.raises(Unavailable, match="GET nodes"):
         await api.observe(node(site))
+
+
+async def test_a_node_that_somebody_opened_is_not_ours_to_open_once_it_is_closed_again(
+    api: KubernetesApi, site: Built
+) -> None:
+    def metal() -> SimulatedNode:
+        found = site.clusters.node(site.uid, "metal-1")
+        assert found is not None
+        return found
+
+    await api.cordon(node(site))
+    await api.disown(node(site))
+    assert CLOSED in metal().annotations, "it is closed, and by us"
+    metal().unschedulable = False
+    worker = next(each for each in await api.observe(node(site)) if each.name == "metal-1")
+    assert (worker.schedulable, worker.closed_by_us) == (True, True)
+    for _ in range(2):
+        await api.disown(node(site))
+    assert CLOSED not in metal().annotations
+    metal().unschedulable = True
+    await api.cordon(node(site))
+    await api.uncordon(node(site))
+    assert metal().unschedulable, "whoever closed it opens it"
+
+
+async def test_no_mark_is_taken_off_a_node_that_is_gone(api: KubernetesApi, site: Built) -> None:
+    await api.delete_node(node(site))
+    await api.disown(node(site))

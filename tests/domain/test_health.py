@@ -310,7 +310,7 @@ def test_a_pool_short_of_places_degrades() -> None:
     cluster = watched(wanted={"w": 3, "gpu": 1})
     found = judge(cluster, seen(cluster), TOLERANCE)
     assert found.phase is Phase.DEGRADED
-    assert found.trouble == "gpu has 0 places, and 1 are wanted; w has 2 places, and 3 are wanted"
+    assert found.trouble == "gpu has 0 places, and 1 is wanted; w has 2 places, and 3 are wanted"
 
 
 def silence(after_seconds: float = 0.0, inside: Inside | None = None) -> Sight:

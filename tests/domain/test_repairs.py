@@ -201,10 +201,10 @@ def test_people_are_told_why_nothing_is_done() -> None:
 def test_a_place_that_somebody_took_away_is_not_filled_again() -> None:
     patients = cluster([SlotPhase.HEALTHY], [SlotPhase.HEALTHY, SlotPhase.RELEASING])
     for named in ((), ("w1",)):
-        for wanted in (0, 1):
+        for wanted, told in ((0, "0 are"), (1, "1 is")):
             choice = choose(patients, PRUDENCE, NOW, wanted={"w": wanted}, named=named)
             assert choice.mending == ()
-            assert f"w1 gets no machine: w has 2 places, and {wanted} are" in choice.left_alone[0]
+            assert f"w1 gets no machine: w has 2 places, and {told}" in choice.left_alone[0]
     assert chosen(choose(patients, PRUDENCE, NOW, wanted={"w": 2})) == {"w1": Remedy.FILL}
     lost = cluster([SlotPhase.HEALTHY], [SlotPhase.LOST, SlotPhase.HEALTHY, SlotPhase.HEALTHY])
     assert chosen(choose(lost, PRUDENCE, NOW, wanted={"w": 2})) == {"w0": Remedy.REVIVE}

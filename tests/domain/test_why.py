@@ -51,7 +51,7 @@ def facts(
             uid="uid",
             name="hello",
             phase=phase,
-            message="scale: w has 1 places",
+            message="scale: w has 1 place",
             version="1.32.1",
             endpoint="hello.test",
         ),
@@ -102,7 +102,7 @@ def test_the_chain_leads_from_the_cluster_to_the_machine() -> None:
     ]
     says = [each.says for each in reading.causes]
     assert says[1] == "1 of 2 nodes of w are Ready"
-    assert "is lost: nobody hears of it: NodeStatusUnknown; it was to be mended 1 times" in says[2]
+    assert "is lost: nobody hears of it: NodeStatusUnknown; it was to be mended once" in says[2]
     assert says[3] == "m-w-a (fox) is Deployed in MAAS, its power off"
     [advice] = reading.advice
     assert advice.command == "windlass cluster repair hello"
@@ -153,7 +153,7 @@ def test_an_operation_that_failed_says_in_which_step() -> None:
 def test_places_that_are_missing_are_asked_for_again() -> None:
     found = facts(patient("w-a"), wanted=3)
     assert commands(found) == ["windlass pool scale hello w=3"]
-    assert "and it has 1 places" in read(found).causes[1].says
+    assert "and it has 1 place" in read(found).causes[1].says
 
 
 def test_a_pool_that_is_not_gone_yet_is_deleted_again() -> None:
@@ -225,6 +225,16 @@ def test_what_the_last_look_found_is_told_where_every_node_is_ready() -> None:
     [
         ({"paused_by": "ann"}, "running, paused by ann", "windlass op resume op-1"),
         ({"gate": "pool w"}, "for pool w to be approved", "windlass op approve op-1"),
+        (
+            {"paused_by": "ann", "waiting_on": "no machine is free"},
+            "running, paused by ann and waits: no machine is free",
+            "windlass op resume op-1",
+        ),
+        (
+            {"paused_by": "ann", "gate": "pool w"},
+            "running, paused by ann, before pool w, which is to be approved as well",
+            "windlass op resume op-1",
+        ),
         ({}, "is running", "windlass op watch op-1"),
     ],
 )

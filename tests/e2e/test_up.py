@@ -97,7 +97,7 @@ def test_one_command_brings_up_a_cluster_that_kubectl_can_use(place: Place) -> N
         asyncio.run(switched_off(place, worker[0]))
         mended = place.run("cluster", "repair", "hello", "--node", worker[0], "--wait")
         assert mended.returncode == 0, mended.stderr
-        assert "1 nodes mended" in mended.stdout
+        assert "1 node mended" in mended.stdout
         nodes = place.other(KUBECTL, "get", "nodes")
         assert nodes.stdout.count(" Ready ") == 3
         assert "nothing needs to be done" in place.run("cluster", "why", "hello").stdout

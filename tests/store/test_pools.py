@@ -1,4 +1,5 @@
 import asyncio
+from datetime import timedelta
 
 import pytest
 
@@ -17,9 +18,12 @@ from domain.operation import Kind, Operation, OperationId, Reached, Stage
 from domain.outline import keys, outline
 from domain.pools import PoolSize
 from domain.ports import Stock
-from store.rows import ClusterRow, OperationRow, PoolRow, SlotRow
+from domain.repairs import Remedy
+from store.rows import ClusterRow, OperationRow, PoolRow, SlotRow, now
 from tests.store.desk import TERMS, Desk, ask
 from tests.store.invariants import broken
+
+LONG = timedelta(hours=1)
 
 
 async def scale(
@@ -230,6 +234,50 @@ async def test_a_request_that_had_nothing_to_do_has_nothing_to_do_when_it_is_rep
 
 
 @pytest.mark.parametrize("phase", [SlotPhase.JOINED, SlotPhase.LOST])
+async def test_the_present_size_repairs_nodes_that_are_not_ready_for_too_long(
+    desk: Desk, phase: SlotPhase
+) -> None:
+    await desk.standing()
+    ill = (await desk.clusters.nodes("hello")).slots[1].slot
+    await desk.change(SlotRow, {"phase": phase}, name=ill.name)
+    assert await scale(desk, "pool", 2) is None, "it may come back by itself"
+    await desk.change(SlotRow, {"changed": now() - LONG}, name=ill.name)
+    repaired = await scale(desk, "pool", 2, key="once")
+    assert repaired is not None
+    assert repaired.kind is Kind.REPAIR_CLUSTER
+    plan = await desk.operations.plan(repaired.id)
+    assert plan.repair is not None
+    assert [(each.named, each.remedy) for each in plan.repair.mending] == [
+        (ill.name, Remedy.REVIVE)
+    ]
+    assert (await desk.clusters.get("hello")).phase is Phase.RECONCILING
+    assert await scale(desk, "pool", 2, key="once") == repaired
+
+
+async def test_the_present_size_of_one_pool_repairs_no_other(desk: Desk) -> None:
+    await desk.standing()
+    added = await add(desk, "gpu")
+    await desk.operations.begin(added.id)
+    await filled(desk, added)
+    assert await ended(desk, added.id) is Phase.RUNNING
+    sick = {"phase": SlotPhase.LOST, "changed": now() - LONG}
+    await desk.change(SlotRow, sick, pool="gpu")
+    assert await scale(desk, "pool", 2) is None
+    repaired = await scale(desk, "gpu", 1)
+    assert repaired is not None
+    assert repaired.kind is Kind.REPAIR_CLUSTER
+
+
+async def test_the_present_size_says_why_nothing_may_be_repaired(desk: Desk) -> None:
+    await desk.standing()
+    await desk.change(SlotRow, {"phase": SlotPhase.LOST, "changed": now() - LONG}, pool="pool")
+    with pytest.raises(Conflict, match="2 nodes of 3 that are not Ready") as no:
+        await scale(desk, "pool", 2)
+    assert no.value.reason == "NOTHING_MENDABLE"
+    assert await broken(desk.database) == []
+
+
+@pytest.mark.parametrize("phase", [SlotPhase.JOINED, SlotPhase.LOST])
 async def test_a_node_that_is_not_ready_is_left_to_repairs(desk: Desk, phase: SlotPhase) -> None:
     await desk.standing()
     ill = (await desk.clusters.nodes("hello")).slots[1].slot
@@ -294,7 +342,7 @@ async def test_a_node_that_could_not_be_taken_away_is_not_forgotten(desk: Desk) 
     await desk.mark(operation.id, "machines.release", newest.name, Sighting.BEGAN)
     assert await ended(desk, operation.id) is Phase.DEGRADED
     assert await pools(desk) == {"pool": 1}
-    lacking = "pool has 2 places, 1 Ready nodes, and 1 wanted"
+    lacking = "pool has 2 places, 1 Ready node, and 1 wanted"
     assert f"done; {lacking}" in (await desk.clusters.get("hello")).message
     again = await scale(desk, "pool", 1)
     assert again is not None

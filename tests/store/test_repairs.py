@@ -106,7 +106,7 @@ async def test_after_a_repair_the_cluster_is_what_its_slots_say(
     await desk.operations.begin(operation.id)
     if well:
         await desk.did(operation.id, "kubernetes.wait_return", first)
-        await desk.clusters.reach(Reached.well(operation.id, None, "1 nodes mended"))
+        await desk.clusters.reach(Reached.well(operation.id, None, "1 node mended"))
     else:
         failure = Failure(kind="Failed", message="no")
         await desk.clusters.reach(Reached.badly(operation.id, None, failure))

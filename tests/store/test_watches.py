@@ -175,20 +175,26 @@ async def test_a_change_and_a_record_at_the_same_time_come_one_after_the_other(
     assert (await desk.clusters.get("hello")).phase is Phase.RECONCILING
 
 
-async def test_what_was_seen_before_an_operation_is_not_told_after_it(
-    desk: Desk, watches: Watches
+@pytest.mark.parametrize(
+    ("verb", "phase"),
+    [("kubernetes.label", Phase.DEGRADED), ("kubernetes.delete_node", Phase.ERROR)],
+)
+async def test_a_silence_goes_on_through_an_operation_that_the_api_did_not_answer(
+    desk: Desk, watches: Watches, verb: str, phase: Phase
 ) -> None:
     await desk.standing()
     hours_ago = datetime.now(UTC) - timedelta(hours=2)
     silence = await look(desk, unanswered="refused", nodes=None, taken=hours_ago)
     assert await record(watches, silence)
-    asked = await desk.pools.request_scale("hello", [PoolSize(name="pool", count=0)], TERMS, ask())
+    asked = await desk.pools.request_scale("hello", [PoolSize(name="pool", count=3)], TERMS, ask())
     assert asked is not None
     await desk.operations.begin(asked.id)
-    await desk.clusters.reach(Reached.well(asked.id, None, "done"))
-    assert "no answer" not in (await desk.clusters.get("hello")).message
+    await desk.did(asked.id, verb, (await slots(desk))[1].slot.name)
+    failure = Failure(kind="Failed", message="no metal")
+    await desk.clusters.reach(Reached.badly(asked.id, None, failure))
+    assert "no answer" not in (await desk.clusters.get("hello")).message, "of what was seen before"
     assert await record(watches, await look(desk, unanswered="refused", nodes=None))
-    assert (await desk.clusters.get("hello")).phase is not Phase.ERROR, "its silence begins now"
+    assert (await desk.clusters.get("hello")).phase is phase
 
 
 async def test_a_cluster_that_stops_or_never_came_up_is_not_looked_at(

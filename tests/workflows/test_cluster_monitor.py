@@ -102,6 +102,20 @@ async def test_a_machine_taken_from_us_and_one_that_breaks_are_told(opened: Open
         await place.turns(Phase.RUNNING)
 
 
+async def test_a_node_that_somebody_opened_does_not_count_as_closed_by_us(opened: Opening) -> None:
+    async with opened() as place:
+        await place.create()
+        closed, reopened = (await _metal(place, 0)).node, (await _metal(place, 1)).node
+        assert closed
+        assert reopened
+        place.world.marked |= {closed, reopened}
+        place.world.cordoned.add(closed)
+        await place.monitor()
+        await until(lambda: place.world.marked == {closed})
+        await place.turns(Phase.DEGRADED, f"{closed} takes no pods")
+        assert place.world.marked == {closed}
+
+
 async def test_certificates_near_their_end_are_told_in_time(opened: Opening) -> None:
     async with opened(rhythm=Rhythm(look_seconds=0.05, inspect_seconds=0.1)) as place:
         await place.create()

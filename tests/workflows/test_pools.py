@@ -243,7 +243,7 @@ async def test_part_of_a_growth_is_kept_and_the_rest_made_good_by_asking_again(
         await place.carry_out(asked)
         cluster = await place.clusters.get("blue")
         assert cluster.phase is Phase.DEGRADED
-        assert "1 nodes added" in cluster.message
+        assert "1 node added" in cluster.message
         assert broken in cluster.message
         assert (await place.operations.get(asked.id)).stage is Stage.SUCCEEDED
         await assert_true(place)

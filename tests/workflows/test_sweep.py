@@ -1,15 +1,29 @@
 """The pawl: whatever was accepted is started, told and noticed, though nobody else does it."""
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
 from uuid import uuid4
 
 import pytest
 from sqlalchemy import text
+from temporalio.client import WorkflowFailureError
+from temporalio.testing import ActivityEnvironment
 
-from activities.sweeping import AFTER, LOST, SILENT_SECONDS, UNTAKEN_SECONDS
+from activities.sweeping import (
+    AFTER,
+    LOST,
+    SILENT_SECONDS,
+    UNTAKEN_SECONDS,
+    Due,
+    Sweeping,
+)
 from domain.cluster import Phase
 from domain.operation import Kind, Operation, Stage
+from store.stocks import Stocks
+from store.tracked import Terms
+from store.tracking import Tracking
+from tests.store.desk import until
 from tests.workflows.conftest import Opening
 from tests.workflows.yard import Yard
 from workflows.catalogue import CATALOGUE
@@ -21,6 +35,12 @@ async def sweep(place: Yard) -> None:
     await place.client.execute_workflow(
         Sweep.run, id=f"sweep-{uuid4()}", task_queue=f"{place.prefix}workflows"
     )
+
+
+def sweeps(place: Yard) -> Sweeping:
+    """The books of the sweep, to be asked at a moment of one's own."""
+    tracks, stocks = Tracking(place.database, Terms()), Stocks(place.database)
+    return Sweeping(place.operations, place.clusters, tracks, stocks, place.watches)
 
 
 async def aged(place: Yard, operation: Operation, column: str, age: timedelta) -> None:
@@ -89,6 +109,8 @@ async def test_an_operation_whose_workflow_was_ended_by_hand_fails_and_says_so(
             if "no machine is free" in event.note:
                 break
         await place.client.get_workflow_handle(f"op-{asked.id}").terminate()
+        hands, sweeping = ActivityEnvironment(client=place.client), sweeps(place)
+        await until(lambda: hands.run(sweeping.rests, asked.id))
         await aged(place, asked, "heard", timedelta(minutes=10))
         await sweep(place)
         operation = await place.operations.get(asked.id)
@@ -96,6 +118,36 @@ async def test_an_operation_whose_workflow_was_ended_by_hand_fails_and_says_so(
         assert operation.failure is not None
         assert "terminated" in operation.failure.message
         assert (await place.clusters.get("blue")).phase is Phase.ERROR
+
+
+async def test_what_is_lost_is_judged_once_its_parts_have_undone_what_they_did(
+    opened: Opening,
+) -> None:
+    async with opened() as place:
+        await place.create()
+        worker = (await place.clusters.nodes("blue")).slots[1]
+        place.world.locked.add(worker.system_id)
+        asked = await place.ask_scale("w", 0)
+        assert asked is not None
+        await place.start(asked)
+        async for event in place.journal.follow(asked.id):
+            if "is locked" in event.note:
+                break
+        await place.client.get_workflow_handle(f"op-{asked.id}").terminate()
+        hands, sweeping = ActivityEnvironment(client=place.client), sweeps(place)
+        await hands.run(sweeping.verify, Due(id=asked.id, kind=asked.kind))
+        assert (await place.operations.get(asked.id)).stage is Stage.RUNNING
+        assert not await hands.run(sweeping.rests, asked.id)
+        place.world.locked.clear()
+        part = f"m-{worker.slot.cluster_uid[:8]}-{worker.slot.name}-retire-{asked.id}"
+        with suppress(WorkflowFailureError):
+            await place.client.get_workflow_handle(part).result()
+        assert worker.slot.agent_name not in place.world.owners
+        assert await hands.run(sweeping.rests, asked.id)
+        await hands.run(sweeping.verify, Due(id=asked.id, kind=asked.kind))
+        operation = await place.operations.get(asked.id)
+        assert operation.failure is not None
+        assert operation.failure.reason == "WORKFLOW_LOST"
 
 
 async def test_a_lost_upgrade_says_how_it_is_gone_on_with(opened: Opening) -> None:
