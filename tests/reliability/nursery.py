@@ -117,6 +117,7 @@ def main() -> None:
         if number == 0:
             ctypes.CDLL(None).prctl(DIES_WITH_PARENT, signal.SIGKILL)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # where numbers are read, no warnings
             uvloop.run(work(**json.loads(line)))
             os._exit(1)  # a worker ends by being killed
         print(number, flush=True)
