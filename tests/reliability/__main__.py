@@ -45,6 +45,7 @@ def drills() -> Drills:
     return {
         "kills": Drill(drill_kills.on_sqlite, runs=25),
         "kills-postgresql": Drill(drill_kills.on_postgresql, runs=25),
+        "kills-many": Drill(drill_kills.many),
         "histories": Drill(drill_histories.on_sqlite, runs=40),
         "histories-postgresql": Drill(drill_histories.on_postgresql, runs=40),
         "nodes": Drill(drill_nodes.on_sqlite, runs=5),

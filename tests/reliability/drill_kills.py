@@ -21,7 +21,7 @@ from tests.reliability.verdict import judged, nodes_missing, read, sizes_wrong, 
 PAUSE_SECONDS = (0.3, 2.2)
 """Between one kill and the next."""
 
-KILLING_SECONDS = (8.0, 24.0)
+KILLING_SECONDS = (5.0, 15.0)
 """For how long processes are killed in each part, at most: then what is left must end. Drawn, so
 that some operations never see a calm moment and others are just begun when it comes."""
 
@@ -41,11 +41,15 @@ KINDS = ("leaked", "doubled", "rerun", "replaced", "untrue")
 
 
 async def on_sqlite(seed: int) -> Outcome:
-    return await drill("kills", seed, clusters=20, postgres=False)
+    return await drill("kills", seed, clusters=8, postgres=False)
 
 
 async def on_postgresql(seed: int) -> Outcome:
     return await drill("kills-postgresql", seed, clusters=8, postgres=True)
+
+
+async def many(seed: int) -> Outcome:
+    return await drill("kills-many", seed, clusters=20, postgres=False)
 
 
 async def drill(name: str, seed: int, *, clusters: int, postgres: bool) -> Outcome:
