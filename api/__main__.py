@@ -14,6 +14,7 @@ from google.longrunning import operations_pb2 as longrunning_pb2  # type: ignore
 from temporalio.client import Client
 
 from api import build
+from api.belonging import Belonging
 from api.browsers import Browsers, Policy
 from api.door import Door, Service
 from api.edge import gateway
@@ -123,7 +124,7 @@ class Api:
         self._notifying = edge.Notifying(self._database, self._presence, self._launch.nudge_soon)
         meters.add(self._notifying.measured)
         self._agents = NodeAgents(self._vault)
-        asked = kudo.Asked(self._agents, self._vault)
+        asked = kudo.Asked(self._agents, Belonging(self._vault))
         self.scheduling = kudo.Scheduling(
             self._database, self._launch, asked, self.admit, _scheduling(settings)
         )
@@ -306,11 +307,10 @@ class Api:
     def _window(self, built: build.Build) -> list[Service]:
         """What is seen of pods, and what nodes tell of them."""
         about = About(version=versioned(built), directory=str(self._settings.state))
-        public = PublicAPI(self._pods, about)
-        return [
-            Service(rkt_pb2.DESCRIPTOR.services_by_name["PublicAPI"], public),
-            Service(node_pb2.DESCRIPTOR.services_by_name["Window"], node.Window(self._pods)),
-        ]
+        public, described = PublicAPI(self._pods, about), rkt_pb2.DESCRIPTOR.services_by_name
+        told = node.Window(self._pods, Belonging(self._vault))
+        hears = node_pb2.DESCRIPTOR.services_by_name["Window"]
+        return [Service(described["PublicAPI"], public), Service(hears, told)]
 
     def _stats(self) -> Service:
         ceph = self._settings.ceph
