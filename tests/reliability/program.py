@@ -80,6 +80,11 @@ class Program:
         _kill(process)
         await process.wait()
 
+    def signal(self, number: signal.Signals) -> None:
+        """Tell the process, which is there."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
     async def kill_and_wait(self) -> None:
         began = monotonic()
         await self.kill()
