@@ -13,6 +13,8 @@ from domain.logline import Chunk, Line, written
 from domain.pod import App, AppState, Format, Image, Pod, PodState, pod_id
 from protos.gen.agent import node_pb2
 from protos.gen.agent.node_pb2_grpc import WindowStub
+from protos.gen.kudo import scheduler_pb2 as kudo
+from protos.gen.kudo.scheduler_pb2_grpc import NodeServiceStub
 from protos.gen.rkt import api_pb2 as pb
 from protos.gen.rkt.api_pb2_grpc import PublicAPIStub
 from tests.agents import enrolled
@@ -157,10 +159,14 @@ async def test_what_a_node_told_before_is_passed_over(
     items = [node.item(image=IMAGE.model_dump_json()), node.wrote(0, (NOW, "a"))]
     assert await node.tell(*items) == 2
     assert await node.tell(*items, node.wrote(44, (NOW, "b"))) == 3
+    await node.tell(node.pod(TWO))
     anew = Node(caller, epoch="second")
     assert await anew.tell(anew.pod(ONE), anew.wrote(0, (NOW, "a"))) == 2
     assert await logs(public) == [["a", "b"]]
     assert not (await public.ListImages(pb.ListImagesRequest(), timeout=20)).images
+    gone = (await public.InspectPod(pb.InspectPodRequest(id=TWO), timeout=20)).pod
+    assert gone.state == pb.POD_STATE_GARBAGE, "what an agent does not know it removes"
+    assert gone.gc_marked_at
 
 
 async def test_only_a_node_is_listed_if_asked_so(public: PublicAPIStub, caller: Caller) -> None:
@@ -265,6 +271,25 @@ async def test_r44_r45_times_that_bound_a_listening(public: PublicAPIStub, node:
     await node.tell(node.happened(Kind.POD_PREPARED, time_ns=(soon + 60) * SECOND_NS - 1))
     await node.tell(node.happened(Kind.POD_STARTED, time_ns=(soon + 60) * SECOND_NS + 1))
     assert [event.type for event in await later.hear(1)] == [pb.EVENT_TYPE_POD_STARTED]
+
+
+async def test_pods_of_a_node_that_is_gone_do_not_seem_to_run(
+    public: PublicAPIStub, node: Node, caller: Caller
+) -> None:
+    await node.tell(node.pod(ONE), node.pod(TWO, PodState.EXITED))
+    leaving = kudo.NodeUnregisterRequest(id="n1")
+    await NodeServiceStub(caller.channel).Unregister(leaving, timeout=20)
+    running = pb.ListPodsRequest(filters=[pb.PodFilter(states=[pb.POD_STATE_RUNNING])])
+    assert not (await public.ListPods(running, timeout=20)).pods
+    found = (await public.ListPods(pb.ListPodsRequest(), timeout=20)).pods
+    assert {pod.id: pod.state for pod in found} == {
+        ONE: pb.POD_STATE_UNDEFINED,
+        TWO: pb.POD_STATE_EXITED,
+    }
+    one = (await public.InspectPod(pb.InspectPodRequest(id=ONE), timeout=20)).pod
+    assert {each.Key: each.value for each in one.annotations}["windlass/node-state"] == "gone"
+    await node.join()
+    assert len((await public.ListPods(running, timeout=20)).pods) == 1
 
 
 async def test_a_node_reports_for_itself_alone(
