@@ -25,7 +25,7 @@ INSTANCES = 50
 REPLACED_SECONDS = 20.0
 """From the death of a node until all that it ran runs elsewhere, with the lease as it comes."""
 
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.25
 PATIENCE_SECONDS = 120.0
 MOST_TOLD = 10
 
@@ -116,10 +116,19 @@ class Loss:
             really = {one.instance for one in self._fleet.running() if one.node != node}
             return len(really & roster.running_elsewhere(node)) == INSTANCES
 
+        before = self._worked(node)
         await self._until(f"all that {node} ran runs elsewhere", elsewhere)
         self.figures[f"{name}_seconds"] = took = _since(began)
+        for program, seconds in self._worked(node).items():
+            self.figures[f"{name}_cpu_{program}"] = round(seconds - before[program], 1)
         if took > REPLACED_SECONDS:
             self.broken.append(f"{name}: all that {node} ran ran elsewhere after {took} s only")
+
+    def _worked(self, node: str) -> dict[str, float]:
+        """What whoever has to do with it has worked so far: how long it takes is a matter of what
+        else the machine has to do."""
+        programs = {**self._there.programs, **self._fleet.programs}
+        return {name: one.cpu_seconds for name, one in programs.items() if name != node}
 
     async def _one_each(self, name: str) -> None:
         """Exactly one copy of each is left, with its place."""

@@ -6,6 +6,7 @@ Once it is quiet each instance that is to run has exactly one copy, and nothing 
 import asyncio
 import random
 from collections import Counter
+from contextlib import suppress
 from time import monotonic
 
 import grpc
@@ -23,6 +24,9 @@ from tests.reliability.roster import Roster, contradictions, read
 INSTANCES = 500
 AT_ONCE = 25
 NODES = ("n0", "n1", "n2")
+PATIENT = 0.5
+"""The share of instances that are let come to run before anything else is asked of them."""
+
 KEPT = 0.2
 """The share of instances that nobody destroys."""
 
@@ -133,7 +137,9 @@ class Fire:
         it."""
         async with self._places:
             policy = self._draw.choice(["never", "on-failure", "always"])
-            await self._insist("Create", lambda: self._created(stub, ordered(id), policy))
+            patient = self._draw.random() < PATIENT
+            created = lambda: self._created(stub, ordered(id), policy, patient=patient)  # noqa: E731
+            await self._insist("Create", created)
             for call in self._draw.choice([(), ("Stop",), ("Stop", "Start")]):
                 await asyncio.sleep(self._draw.uniform(0, 5))
                 await self._insist(call, lambda call=call: self._told(stub, call, id))
@@ -141,10 +147,17 @@ class Fire:
             if self._draw.random() >= KEPT:
                 await self._insist("Destroy", lambda: self._told(stub, "Destroy", id))
 
-    async def _created(self, stub: InstanceServiceStub, wanted: pb.Instance, policy: str) -> None:
+    async def _created(
+        self, stub: InstanceServiceStub, wanted: pb.Instance, policy: str, *, patient: bool
+    ) -> None:
+        """Accepted; or, for those with patience, running, if it does so while somebody listens."""
         beside = (("x-request-id", wanted.id), ("windlass-restart", policy))
         stream = stub.Create(wanted, metadata=beside, timeout=10)
         await stream.read()
+        with suppress(grpc.aio.AioRpcError):
+            while patient and (status := await stream.read()) is not grpc.aio.EOF:
+                if isinstance(status, pb.InstanceStatus) and status.status == pb.RUNNING:
+                    break
         stream.cancel()
 
     async def _told(self, stub: InstanceServiceStub, call: str, id: str) -> None:
