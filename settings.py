@@ -212,6 +212,14 @@ class Nodes(Part):
     lost_seconds: float = Field(15.0, description="and so long lost: its work is done elsewhere")
     ceiling: float = Field(0.95, gt=0, le=1, description="the share of a node that may be taken")
     ceilings: dict[str, float] = Field({}, description="the same by pool, where it is another")
+    over_kept: timedelta = Field(
+        timedelta(days=7),
+        description="how long instances that are over are remembered, with their journals; an hour "
+        "longer than `pods.kept` at least",
+    )
+    over_most: int = Field(
+        100_000, ge=0, description="and how many; beyond that the oldest go sooner"
+    )
     agent_port: int = Field(50053, description="where an agent is asked that does not say where")
     bare_tokens: bool = Field(True, description="whether nodes may register without certificate")
     restart: Restart = Field(Restart.NEVER, description="when instances of kudo are run again")

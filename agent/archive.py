@@ -1,20 +1,26 @@
 """What pods write, copied as it is written, so that it is still there when they are not.
 
 A copy is the log byte by byte, in files named after the offset they begin at. Of each app the
-newest are kept."""
+newest are kept. A runtime begins a log that is full anew, as another file: what was not copied of
+the one before it is, if that was put aside."""
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agent.ledger import Ledger
 from agent.runtime import APP
+from agent.shim import ASIDE
 from domain.logline import Chunk
 
 TICK_SECONDS = 0.1
 PIECE = 64 * 1024
 """The most that is copied, or told, at once."""
+
+PIECES = 16
+"""So many are copied of one app before others have their turn: 10 MB a second."""
 
 
 class Archive:
@@ -40,7 +46,9 @@ class Archive:
         """Copy what is written, for as long as this runs."""
         while True:
             for pod in list(self._watched):
-                self._copy(pod)
+                for _ in range(PIECES):
+                    if not self._copy(pod):
+                        break
             await asyncio.sleep(TICK_SECONDS)
 
     def chunks(self, pod: str, app: str, after: int) -> Sequence[Chunk]:
@@ -64,6 +72,7 @@ class Archive:
         home = self._folder / pod
         if home.is_dir():
             home.rmdir()
+        self._ledger.forget_memory(f"log/{pod}")
 
     def _files(self, pod: str, app: str) -> list[tuple[int, Path]]:
         found = (self._folder / pod).glob(f"{app}.*.log")
@@ -78,28 +87,39 @@ class Archive:
 
     def _copy(self, pod: str, *, rest: bool = False) -> bool:
         """Whether there was anything new."""
-        log = self._watched[pod]
-        try:
-            size = log.stat().st_size
-        except OSError:
-            return False
         files = self._files(pod, APP)
         end = files[-1][0] + files[-1][1].stat().st_size if files else 0
-        before = int(self._ledger.remembered(f"log/{pod}") or 0)
-        if size < end - before:  # the runtime began it anew
-            before = end
-            self._ledger.remember(f"log/{pod}", str(before))
-        if size == end - before:
+        if (found := self._next(pod, end)) is None:
             return False
+        log, at = found
         with log.open("rb") as file:
-            file.seek(end - before)
+            file.seek(at)
             raw = file.read(PIECE)
-        whole = raw if rest and not raw.count(b"\n") else raw[: raw.rfind(b"\n") + 1]
+        last = rest or log.name.endswith(ASIDE)
+        whole = raw if last and not raw.count(b"\n") else raw[: raw.rfind(b"\n") + 1]
         if whole and not whole.endswith(b"\n"):
             whole += b"\n"
         if whole:
             self._write(pod, end, whole, files)
         return bool(whole)
+
+    def _next(self, pod: str, end: int) -> tuple[Path, int] | None:
+        """The file that is copied from, and how much of it was. One that was put aside comes first,
+        until there is nothing new in it."""
+        log, name = self._watched[pod], f"log/{pod}"
+        if (now := _stat(log)) is None:
+            return None
+        told = self._ledger.remembered(name)
+        begun, inode = (int(word) for word in (told or f"0 {now.st_ino}").split())
+        aside = log.with_name(log.name + ASIDE)
+        old = _stat(aside) if inode != now.st_ino else None
+        if old and old.st_ino == inode and old.st_size > end - begun:
+            return aside, end - begun
+        if inode != now.st_ino or now.st_size < end - begun:
+            begun = end
+        if told != (known := f"{begun} {now.st_ino}"):
+            self._ledger.remember(name, known)
+        return (log, end - begun) if now.st_size > end - begun else None
 
     def _write(self, pod: str, end: int, whole: bytes, files: list[tuple[int, Path]]) -> None:
         home = self._folder / pod
@@ -113,3 +133,10 @@ class Archive:
         told = {"pod": pod, "app": APP, "offset": end, "length": len(whole)}
         self._ledger.tell_log(json.dumps(told))
         self._ring()
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except OSError:
+        return None

@@ -24,7 +24,7 @@ GRACE_SECONDS = 10.0
 
 log = structlog.get_logger()
 
-Fetch = Callable[[str], Awaitable[Image]]
+Fetch = Callable[[str, str], Awaitable[Image]]
 
 
 class Carried:
@@ -180,10 +180,11 @@ class Carried:
 
     async def _prepare(self) -> None:
         order = self.record.order
-        image = await self._fetch(order.uri)
+        image = await self._fetch(order.uri, order.credentials)
         if self.record.pod_state is PodState.EXITED:  # stopped, and what it ran in is there
             return
-        self._keep(image=image)
+        order = order.model_copy(update={"credentials": ""})
+        self._keep(image=image, order=order)
         await self._runtime.create(order.spec())
         with self._ledger.together():
             self._keep(created_ns=time.time_ns())

@@ -10,6 +10,7 @@ from agent.orders import Health, Order, Record, State, Status
 from agent.runtime import Amounts, PortMap
 from domain.errors import Invalid
 from domain.pod import Pairs
+from domain.registries import CREDENTIALS
 from protos.gen.agent import instance_pb2 as agent_pb2
 from protos.gen.agent import node_pb2 as pb
 
@@ -59,6 +60,7 @@ def order(instance: agent_pb2.Instance, metadata: Metadata) -> Order:
                 PortMap(source=port.source, destination=port.destination) for port in instance.ports
             ),
             ip=instance.ip,
+            credentials=told.get(CREDENTIALS, ""),
             health=Health.model_validate(_json(told[HEALTH])) if told.get(HEALTH) else None,
         )
     except ValidationError as error:

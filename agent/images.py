@@ -16,11 +16,11 @@ class Images:
         self._node, self._runtime, self._ledger = node, runtime, ledger
         self._fetching: dict[str, asyncio.Task[Image]] = {}
 
-    async def fetch(self, uri: str) -> Image:
+    async def fetch(self, uri: str, credentials: str = "") -> Image:
         """Have an image here. Who hangs up does not stop it for those who ask for the same."""
         task = self._fetching.get(uri)
         if task is None:
-            task = self._fetching[uri] = asyncio.create_task(self._runtime.fetch(uri))
+            task = self._fetching[uri] = asyncio.create_task(self._runtime.fetch(uri, credentials))
             task.add_done_callback(lambda _: self._fetching.pop(uri, None))
         image = await asyncio.shield(task)
         with self._ledger.together():

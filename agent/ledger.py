@@ -78,6 +78,9 @@ class Ledger:
         self._db.execute("INSERT OR REPLACE INTO memory VALUES (?, ?)", (name, value))
         return value
 
+    def forget_memory(self, name: str) -> None:
+        self._db.execute("DELETE FROM memory WHERE name = ?", (name,))
+
     def records(self) -> list[Record]:
         rows = self._db.execute("SELECT document FROM instances ORDER BY id")
         return [Record.model_validate_json(document) for (document,) in rows]

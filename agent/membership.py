@@ -11,6 +11,7 @@ from pydantic import Field
 
 from agent.machine import Machine
 from agent.runtime import Amounts
+from domain.agents import SECRET
 from domain.frozen import Frozen
 from protos.gen.kudo import scheduler_pb2 as pb
 from protos.gen.kudo.scheduler_pb2_grpc import NodeServiceStub
@@ -43,7 +44,7 @@ class Card(Frozen):
             "windlass-pool": self.pool,
             "windlass-labels": ",".join(f"{name}={value}" for name, value in self.labels),
             "windlass-runtime": self.runtime,
-            "windlass-agent-secret": self.secret,
+            SECRET: self.secret,
         }
         return tuple((name, value) for name, value in told.items() if value)
 

@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from pydantic import Field
+
 from agent.runtime import Amounts, PortMap, Spec
 from domain.frozen import Frozen
 from domain.pod import INCARNATION, INSTANCE, NODE, TENANT, WORKLOAD, Image, Pairs, PodState, pod_id
@@ -54,6 +56,8 @@ class Order(Frozen):
     ports: tuple[PortMap, ...] = ()
     ip: str = ""
     health: Health | None = None
+    credentials: str = Field("", repr=False)
+    """What opens the registry of its image; forgotten once the image is here."""
     plain: bool = False
     """Whether whoever ordered it knows no incarnations, and takes every end for the same."""
 

@@ -44,7 +44,7 @@ class Processes:
     async def close(self) -> None:
         """Nothing is held open."""
 
-    async def fetch(self, uri: str) -> Image:
+    async def fetch(self, uri: str, credentials: str = "") -> Image:  # noqa: ARG002 (no registry)
         meant = source(uri)
         if meant.kind != BUILTIN:
             raise Unsupported(

@@ -11,6 +11,7 @@ import structlog
 from agent.archive import Archive
 from agent.bell import Bell
 from agent.ledger import Ledger, Letter
+from domain.agents import SECRET
 from protos.gen.agent import node_pb2 as pb
 from protos.gen.agent.node_pb2_grpc import WindowStub
 
@@ -24,8 +25,16 @@ said = structlog.get_logger()
 
 class Reporting:
     def __init__(
-        self, node: str, ledger: Ledger, archive: Archive, bell: Bell, channel: grpc.aio.Channel
+        self,
+        node: str,
+        ledger: Ledger,
+        archive: Archive,
+        bell: Bell,
+        channel: grpc.aio.Channel,
+        secret: str,
     ) -> None:
+        """`secret` proves that it is the node itself that tells."""
+        self._proof = ((SECRET, secret),) if secret else ()
         self._node, self._ledger, self._archive, self._bell = node, ledger, archive, bell
         self._window = WindowStub(channel)
 
@@ -55,7 +64,7 @@ class Reporting:
         report = pb.ReportRequest(
             node=self._node, epoch=self._ledger.epoch, items=map(self._item, letters)
         )
-        answer = await self._window.Report(report, timeout=CALL_SECONDS)
+        answer = await self._window.Report(report, metadata=self._proof, timeout=CALL_SECONDS)
         self._ledger.taken(answer.taken)
         return len(letters)
 

@@ -96,8 +96,9 @@ class Runtime(Protocol):
     async def close(self) -> None:
         """Let go of what is held open. Pods run on."""
 
-    async def fetch(self, uri: str) -> Image:
-        """Have an image here. Those who ask for the same one at once share the work."""
+    async def fetch(self, uri: str, credentials: str = "") -> Image:
+        """Have an image here, with what opens its registry. Those who ask for the same one at once
+        share the work."""
 
     async def images(self) -> Sequence[Image]: ...
 

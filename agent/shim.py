@@ -22,6 +22,10 @@ from typing import Any, NoReturn
 PIECE = 8192
 """A line that is longer is written in pieces, as container runtimes do."""
 
+LOG_BYTES = 10 * 2**20
+"""As much as containers may write."""
+
+ASIDE = ".1"
 TICK_SECONDS = 0.2
 PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
 LINGER_SECONDS = 1.0
@@ -34,11 +38,17 @@ def stamp() -> str:
 
 
 class Log:
-    """A log in the form of the container runtimes."""
+    """A log in the form of the container runtimes. One that is full is put aside and begun anew,
+    and of those that were put aside there is the last."""
 
-    def __init__(self, path: str) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
+    def __init__(self, path: str, most_bytes: int = LOG_BYTES) -> None:
+        self._path, self._most = path, most_bytes
+        self._file = self._opened()
+        self._size = os.fstat(self._file).st_size
         self._begun = {"stdout": b"", "stderr": b""}
+
+    def _opened(self) -> int:
+        return os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
 
     def take(self, stream: str, raw: bytes) -> None:
         *lines, rest = (self._begun[stream] + raw).split(b"\n")
@@ -55,8 +65,12 @@ class Log:
                 self._write(stream, rest, b"P")
 
     def _write(self, stream: str, line: bytes, mark: bytes) -> None:
-        head = b" ".join((stamp().encode(), stream.encode(), mark, line))
-        os.write(self._file, head + b"\n")
+        written = b" ".join((stamp().encode(), stream.encode(), mark, line)) + b"\n"
+        if self._size and self._size + len(written) > self._most:
+            os.close(self._file)
+            os.replace(self._path, self._path + ASIDE)
+            self._file, self._size = self._opened(), 0
+        self._size += os.write(self._file, written)
 
 
 def started(order: dict[str, Any], out: int, err: int) -> int:

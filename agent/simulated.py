@@ -52,7 +52,7 @@ class Simulated:
             if pod.ending:
                 pod.ending.cancel()
 
-    async def fetch(self, uri: str) -> Image:
+    async def fetch(self, uri: str, credentials: str = "") -> Image:  # noqa: ARG002 (no registry)
         meant = source(uri)
         await self._pass("fetch", self._pace.fetch)
         if uri not in self._images:

@@ -2,6 +2,7 @@
 
 from domain.errors import Invalid
 from domain.frozen import Frozen
+from domain.registries import USUAL, is_host
 
 DOCKER, ARCHIVE, BUILTIN = "docker", "oci-archive", "builtin"
 
@@ -74,9 +75,9 @@ def _full(reference: str, uri: str) -> str:
         raise _refused(uri, "there is no image's name in it")
     head, _, rest = reference.partition("/")
     if not rest:
-        reference = f"docker.io/library/{reference}"
-    elif "." not in head and ":" not in head and head != "localhost":
-        reference = f"docker.io/{reference}"
+        reference = f"{USUAL}/library/{reference}"
+    elif not is_host(head):
+        reference = f"{USUAL}/{reference}"
     last = reference.rpartition("/")[2]
     return reference if ":" in last or "@" in last else f"{reference}:latest"
 

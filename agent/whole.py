@@ -78,7 +78,10 @@ class Agent:
         self.instances = Instances(
             plan.node, runtime, self.ledger, self._archive, self.images, self._bell, plan.terms
         )
-        self._reporting = Reporting(plan.node, self.ledger, self._archive, self._bell, channel)
+        self._secret = "" if plan.serves_anybody else secret(self.ledger)
+        self._reporting = Reporting(
+            plan.node, self.ledger, self._archive, self._bell, channel, self._secret
+        )
         self._machine = Machine(plan.folder, plan.has)
         self._membership: Membership | None = None
         self._server: Server | None = None
@@ -91,8 +94,8 @@ class Agent:
         """Take up what was here, listen, and from then on be a node. The answer is the address."""
         info = await self.runtime.open(self.ledger.remembered("subnet"))
         await self.instances.adopt()
-        meters, kept = Meters(), "" if self._plan.serves_anybody else secret(self.ledger)
-        door = Door(meters, ControlGate(kept) if kept else None)
+        meters = Meters()
+        door = Door(meters, ControlGate(self._secret) if self._secret else None)
         self._server = Server(self._services(info), meters, door=door, options=LASTING)
         listens = await self._server.start(self._plan.listen)
         card = Card(
@@ -102,10 +105,10 @@ class Agent:
             pool=self._plan.pool,
             labels=self._plan.labels,
             runtime=info.name,
-            secret=kept,
+            secret=self._secret,
         )
         self._membership = Membership(card, self._channel, self._machine)
-        works = (self._archive.run, self._reporting.run, self.instances.tidy)
+        works = (self._archive.run, self._report, self.instances.tidy)
         self._beside = [asyncio.create_task(_kept_up(work)) for work in works]
         stay = partial(self._membership.stay, self._is_member)
         self._stay = asyncio.create_task(_kept_up(stay))
@@ -138,6 +141,11 @@ class Agent:
         self._server = None
         await self.runtime.close()
         self.ledger.close()
+
+    async def _report(self) -> None:
+        """Once we are known: nothing is taken of strangers."""
+        await self.registered.wait()
+        await self._reporting.run()
 
     async def _is_member(self, subnet: str) -> None:
         if subnet and subnet != self.ledger.remembered("subnet"):

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import signal
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -14,6 +15,7 @@ from google.longrunning import operations_pb2 as longrunning_pb2  # type: ignore
 from temporalio.client import Client
 
 from api import build
+from api.belonging import Belonging
 from api.browsers import Browsers, Policy
 from api.door import Door, Service
 from api.edge import gateway
@@ -72,6 +74,7 @@ from store.journal import Journal
 from store.nodes import Leases
 from store.observations import Observations
 from store.pools import Pools
+from store.purging import Purging
 from store.quarantine import Quarantine
 from store.reasons import Reasons
 from store.repairs import Repairs
@@ -108,13 +111,13 @@ class Api:
         self._operations = store.Operations(self._database)
         queue = settings.temporal.queue_prefix + QUEUE
         launch = self._launch = Launch(temporal, CATALOGUE, queue)
-        meters = Meters()
-        window = settings.request_id_window
+        meters, nodes, window = Meters(), settings.nodes, settings.request_id_window
         self._pods = FleetWindow(self._database, log_bytes=settings.pods.log_mb * 10**6)
-        forget = [
+        forget: list[Callable[[], Awaitable[None]]] = [
             partial(Forgetting(self._database).operations, settings.operations_kept),
             partial(Changes(self._database).forget, CHANGES_KEPT),
             partial(self._pods.forget, settings.pods.kept),
+            Purging(self._database, nodes.over_kept, nodes.over_most, settings.pods.kept).run,
         ]
         self._sweep = Sweep(
             self._operations, launch, meters, self.admit, window=window, forget=forget
@@ -124,10 +127,8 @@ class Api:
         self._notifying = edge.Notifying(self._database, self._presence, self._launch.nudge_soon)
         meters.add(self._notifying.measured)
         self._agents = NodeAgents(self._vault)
-        asked = kudo.Asked(self._agents, self._vault)
-        self.scheduling = kudo.Scheduling(
-            self._database, self._launch, asked, self.admit, _scheduling(settings)
-        )
+        asked, terms = kudo.Asked(self._agents, Belonging(self._vault)), _scheduling(settings)
+        self.scheduling = kudo.Scheduling(self._database, launch, asked, self.admit, terms)
         self._beside: list[asyncio.Task[None]] = []
         self._admits = False
         self.notify_address = ""
@@ -306,11 +307,10 @@ class Api:
     def _window(self, built: build.Build) -> list[Service]:
         """What is seen of pods, and what nodes tell of them."""
         about = About(version=versioned(built), directory=str(self._settings.state))
-        public = PublicAPI(self._pods, about)
-        return [
-            Service(rkt_pb2.DESCRIPTOR.services_by_name["PublicAPI"], public),
-            Service(node_pb2.DESCRIPTOR.services_by_name["Window"], node.Window(self._pods)),
-        ]
+        public, described = PublicAPI(self._pods, about), rkt_pb2.DESCRIPTOR.services_by_name
+        told = node.Window(self._pods, Belonging(self._vault))
+        hears = node_pb2.DESCRIPTOR.services_by_name["Window"]
+        return [Service(described["PublicAPI"], public), Service(hears, told)]
 
     def _stats(self) -> Service:
         ceph = self._settings.ceph

@@ -22,7 +22,7 @@ PODS = (
     Column("POD", lambda it: it["id"][:8]),
     Column("STATE", lambda it: it["state"]),
     Column("INSTANCE", lambda it: it["instance"]),
-    Column("NODE", lambda it: it["node"]),
+    Column("NODE", lambda it: _where(it)),
     Column("IMAGE", lambda it: it["image"]),
     Column("EXIT", lambda it: it["exit_code"] if it["state"] in ENDED else ""),
     Column("STARTED", lambda it: _wall(it["started_at"])),
@@ -38,7 +38,7 @@ IMAGES = (
     Column("SIZE", lambda it: f"{it['size'] / 10**6:.1f} MB"),
     Column("IMPORTED", lambda it: _wall(it["imported_at"] * 10**9)),
 )
-INSTANCE, NODE = "windlass/instance", "windlass/node"
+INSTANCE, NODE, NODE_STATE = "windlass/instance", "windlass/node", "windlass/node-state"
 
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")]
 Since = Annotated[
@@ -182,6 +182,7 @@ def _pod(one: "pb.Pod") -> Document:
         "state": pb.PodState.Name(one.state).removeprefix("POD_STATE_"),
         "instance": notes.get(INSTANCE, ""),
         "node": notes.get(NODE, ""),
+        "node_state": notes.get(NODE_STATE, ""),
         "image": app.image.name,
         "exit_code": app.exit_code,
         "pid": one.pid,
@@ -193,6 +194,10 @@ def _pod(one: "pb.Pod") -> Document:
         "apps": [each.name for each in one.apps],
         "annotations": notes,
     }
+
+
+def _where(it: Document) -> str:
+    return f"{it['node']} ({it['node_state']})" if it["node_state"] else str(it["node"])
 
 
 def _image(one: "pb.Image") -> Document:

@@ -26,6 +26,7 @@ from domain.instance import Phase, Report
 from domain.placement import Amounts
 from domain.ports import Vault
 from domain.probing import Probe
+from domain.registries import CREDENTIALS, kept_under, registry_of
 from protos.gen.agent import instance_pb2 as pb
 from protos.gen.agent import node_pb2
 from protos.gen.agent.instance_pb2_grpc import InstanceServiceStub
@@ -98,7 +99,8 @@ class NodeAgents:
     async def run(self, order: Order) -> AsyncGenerator[Report, None]:
         stub = InstanceServiceStub(self._channel(order.address))
         known = await self._known(order.node)
-        stream = stub.create(_instance(order), metadata=(*known, *_beside(order)))
+        opens = await self._opens(order.spec.uri)
+        stream = stub.create(_instance(order), metadata=(*known, *_beside(order), *opens))
         try:
             patience: float | None = self._answer_seconds
             while True:
@@ -211,6 +213,17 @@ class NodeAgents:
         except NotFound:
             return ()
         return (("authorization", f"Bearer {secret.decode()}"),) if secret else ()
+
+    async def _opens(self, uri: str) -> Known:
+        """What opens the registry that an image comes from, if we were told."""
+        registry = registry_of(uri)
+        if not registry:
+            return ()
+        try:
+            kept = await self._vault.open(kept_under(registry))
+        except NotFound:
+            return ()
+        return ((CREDENTIALS, kept.decode()),)
 
     def _channel(self, address: str) -> grpc.aio.Channel:
         if address not in self._channels:

@@ -36,10 +36,19 @@ class Output(Frozen):
     exit_code: int = 0
 
 
+SECRET = "windlass-agent-secret"  # noqa: S105 (the name of metadata)
+"""The metadata in which an agent tells its secret, and proves with it later who it is."""
+
+
 def secret_of(node: str) -> str:
     """Under which reference the secret lies that has a node's agent take our calls. An empty one,
     or none, is an agent's that asks nobody."""
     return f"node/{node}/agent"
+
+
+def registrar_of(node: str) -> str:
+    """Under which reference it lies who registered a node."""
+    return f"node/{node}/registrar"
 
 
 class Agents(Protocol):

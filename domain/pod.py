@@ -25,6 +25,9 @@ INSTANCE, INCARNATION, NODE, TENANT, WORKLOAD = (
 )
 """The annotations that say whose a pod is."""
 
+NODE_STATE = "windlass/node-state"
+"""The annotation that says why nobody knows of it."""
+
 
 class PodState(StrEnum):
     EMBRYO = "EMBRYO"
@@ -39,12 +42,22 @@ class PodState(StrEnum):
     DELETING = "DELETING"
     GARBAGE = "GARBAGE"
     """It is gone; this is its record."""
+    UNDEFINED = "UNDEFINED"
+    """Nobody knows: its node is away, and had not said how it ended."""
 
 
 HIDDEN = frozenset({PodState.EMBRYO, PodState.PREPARING, PodState.ABORTED_PREPARE})
 """Of those no more is told than that they are there."""
 
-BEGUN = frozenset({PodState.RUNNING, PodState.EXITED, PodState.DELETING, PodState.GARBAGE})
+BEGUN = frozenset(
+    {
+        PodState.RUNNING,
+        PodState.EXITED,
+        PodState.DELETING,
+        PodState.GARBAGE,
+        PodState.UNDEFINED,
+    }
+)
 
 ENDED = frozenset({PodState.ABORTED_PREPARE, PodState.EXITED, PodState.DELETING, PodState.GARBAGE})
 """Such a pod says nothing more, unless it is started again."""
@@ -126,6 +139,16 @@ class Pod(Frozen):
                 "manifest": self.manifest if detail else "",
             }
         )
+
+    def on_node_away(self, node_state: str) -> "Pod":
+        """How it stands while its node is not heard of. What had ended has ended; of what had not,
+        its node's last word is no truth any more."""
+        if self.state in ENDED:
+            return self
+        apps = tuple(app.model_copy(update={"state": AppState.UNDEFINED}) for app in self.apps)
+        notes = (*self.annotations, (NODE_STATE, node_state))
+        unknown = {"state": PodState.UNDEFINED, "apps": apps, "annotations": notes}
+        return self.model_copy(update=unknown)
 
     def annotation(self, name: str) -> str:
         return dict(reversed(self.annotations)).get(name, "")

@@ -1,11 +1,12 @@
 """Brings the database to the newest tables, says whether it is there, or drafts a revision; and
-opens what was sealed; and lets the first administrator in.
+opens what was sealed; lets the first administrator in; and keeps what opens registries of images.
 
 python -m store migrate [--wait SECONDS]
 python -m store check
 python -m store draft MESSAGE
 python -m store open BACKUP ARCHIVE
 python -m store administrator [NAME]
+python -m store registry HOST [USER]
 """
 
 import argparse
@@ -21,12 +22,14 @@ from sqlalchemy.exc import DBAPIError
 
 from domain.access import misnamed
 from domain.errors import DomainError, Failed, Invalid, Unavailable
+from domain.registries import Credentials, kept_under, named
 from settings import read
 from store import schema
 from store.engine import Database
 from store.passwords import Passwords
 from store.sealed_files import unseal
 from store.sealing import Seal
+from store.secrets import Secrets
 from store.users import Users
 
 PAUSE_SECONDS = 0.5
@@ -52,6 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "administrator", help="add the first user, unless there are some, and tell the password"
     )
     first.add_argument("name", nargs="?", default="admin", help="what to call them (admin)")
+    registry = commands.add_parser(
+        "registry", help="keep what opens a registry of images: the password comes on stdin"
+    )
+    registry.add_argument("host", help="with its port, if it has one of its own")
+    registry.add_argument("user", nargs="?", default="", help="nobody: what is kept is forgotten")
     given = parser.parse_args(arguments)
     try:
         return asyncio.run(_run(given))
@@ -69,6 +77,8 @@ async def _run(given: argparse.Namespace) -> int:
     url = read().database
     if given.command == "administrator":
         return await _administrator(url, given.name)
+    if given.command == "registry":
+        return await _registry(url, given.host, given.user)
     return await (_check(url) if given.command == "check" else _migrate(url, given.wait))
 
 
@@ -116,6 +126,29 @@ async def _administrator(url: str, name: str) -> int:
         return 0
     finally:
         passwords.close()
+        await database.close()
+
+
+async def _registry(url: str, host: str, user: str) -> int:
+    """Seal what opens a registry; workers hand it to agents with what they are to run."""
+    host = named(host)
+    password = sys.stdin.readline().rstrip("\n") if user else ""
+    if user and not password:
+        raise Invalid("there is no password on stdin", do="give it there, on a line of its own")
+    database = Database(url, connections=1)
+    vault = Secrets(database, Seal.from_file(read().key_file))
+    try:
+        await vault.verify()
+        if user:
+            known = Credentials(username=user, password=password)
+            await vault.keep(kept_under(host), known.carried().encode())
+            print(f"images of {host} are fetched as {user}")
+        elif await vault.drop(kept_under(host)):
+            print(f"images of {host} are fetched as nobody")
+        else:
+            print(f"nothing is kept of {host}", file=sys.stderr)
+        return 0
+    finally:
         await database.close()
 
 

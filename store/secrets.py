@@ -29,6 +29,14 @@ class Secrets(Store):
         session.add(self._row(reference, secret))
         return secret
 
+    @transaction
+    async def drop(self, session: AsyncSession, reference: str) -> bool:
+        """Forget a secret, and whether there was one."""
+        if (row := await session.get(SecretRow, reference)) is None:
+            return False
+        await session.delete(row)
+        return True
+
     @reading
     async def open(self, session: AsyncSession, reference: str) -> bytes:
         """The secret. NotFound if there is none."""

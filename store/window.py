@@ -35,6 +35,10 @@ _ERA = text("pg_current_xact_id()::text::bigint")
 _OVER = text("happenings.era < pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
 
 
+def _away() -> ColumnElement[bool]:
+    return NodeRow.phase.in_(AWAY)
+
+
 @lru_cache(maxsize=READ)
 def _pod(document: str) -> Pod:
     return Pod.model_validate_json(document)
@@ -57,14 +61,25 @@ class FleetWindow(Store):
             reporter = ReporterRow(node=report.node, epoch=report.epoch, taken=0)
             session.add(reporter)
             await session.flush()  # of two at once the second is run again
-        if reporter.epoch != report.epoch:  # the node forgot everything: so do we of its images
-            await session.execute(delete(ImageRow).where(ImageRow.node == report.node))
+        if reporter.epoch != report.epoch:
+            await self._begin_anew(session, report.node)
             reporter.epoch, reporter.taken = report.epoch, 0
         for item in report.items:
             if item.number > reporter.taken:
                 await self._take(session, item.what, report.node)
                 reporter.taken = item.number
         return reporter.taken
+
+    async def _begin_anew(self, session: AsyncSession, node: str) -> None:
+        """The node has forgotten everything: its images, which it tells again, and its pods, which
+        are gone, since an agent removes what it does not know."""
+        await session.execute(delete(ImageRow).where(ImageRow.node == node))
+        there = (PodRow.node == node) & PodRow.garbage.is_(None)
+        moment = now()
+        for row in await session.scalars(select(PodRow).where(there)):
+            gone = {"state": PodState.GARBAGE, "marked_ns": int(moment.timestamp()) * SECOND_NS}
+            row.document = _pod(row.document).model_copy(update=gone).model_dump_json()
+            row.state, row.garbage = PodState.GARBAGE, moment
 
     async def _take(self, session: AsyncSession, what: Told, node: str) -> None:
         match what:
@@ -104,14 +119,20 @@ class FleetWindow(Store):
     async def pods(
         self, session: AsyncSession, *, prefix: str = "", node: str = "", tenant: str = ""
     ) -> Sequence[Pod]:
-        chosen = select(PodRow.document).order_by(PodRow.id)
+        """Those on nodes that are away are shown as such."""
+        chosen = select(PodRow.document, PodRow.node).order_by(PodRow.id)
         if prefix:
             chosen = chosen.where(PodRow.id >= prefix, PodRow.id < prefix + "g")  # past any hex
         if node:
             chosen = chosen.where(PodRow.node == node)
         if tenant:
             chosen = chosen.where(PodRow.tenant == tenant)
-        return [_pod(each) for each in await session.scalars(chosen)]
+        gone = await session.execute(select(NodeRow.id, NodeRow.phase).where(_away()))
+        away = dict(gone.all())
+        return [
+            _pod(document).on_node_away(away[on]) if on in away else _pod(document)
+            for document, on in await session.execute(chosen)
+        ]
 
     @reading
     async def images(self, session: AsyncSession, *, node: str = "") -> Sequence[Image]:
@@ -177,7 +198,7 @@ class FleetWindow(Store):
         """Drop records of pods that are long gone, with their logs, and old events; and all that
         was told by nodes which are away for as long, of which nobody will say how it ended."""
         edge = now() - older_than
-        away = select(NodeRow.id).where(NodeRow.phase.in_(AWAY), NodeRow.heard < edge)
+        away = select(NodeRow.id).where(_away(), NodeRow.heard < edge)
         gone = or_(PodRow.garbage < edge, PodRow.node.in_(away))
         await session.execute(delete(LogRow).where(LogRow.pod.in_(select(PodRow.id).where(gone))))
         await session.execute(delete(PodRow).where(gone))

@@ -183,6 +183,15 @@ async def untold(context: Context) -> Never:
     await context.abort(grpc.StatusCode.UNIMPLEMENTED, "the scheduler never asks for this")
 
 
+async def enrolled(
+    channel: grpc.aio.Channel, node: str, address: str, *metadata: tuple[str, str]
+) -> kudo.NodeRegisterResponse:
+    """Register a node of which there is nothing: whoever answers at that address is its agent."""
+    beside = (("windlass-agent-address", address), *metadata)
+    request = kudo.NodeRegisterRequest(certificate=node)
+    return await NodeServiceStub(channel).Register(request, metadata=beside, timeout=20)
+
+
 class Host:
     """A node: its agent on a socket, registered and saying that it runs."""
 
@@ -216,11 +225,7 @@ class Host:
         await self._server.start()
 
     async def register(self) -> kudo.NodeRegisterResponse:
-        return await self.stub.Register(
-            kudo.NodeRegisterRequest(certificate=self.id),
-            metadata=(("windlass-agent-address", self.address),),
-            timeout=20,
-        )
+        return await enrolled(self._channel, self.id, self.address)
 
     async def down(self, *, killing: bool) -> None:
         """Fall silent and answer nobody. `killing`: with all that runs there."""

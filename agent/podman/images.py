@@ -8,6 +8,7 @@ import os
 import subprocess
 import tarfile
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -32,8 +33,10 @@ class PodmanImages:
         self._rest, self._storage, self._archives = rest, storage, archives
         self._known: dict[str, Image] = {}
         """By podman's id."""
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """By reference, for those who ask for the same at once."""
 
-    async def fetch(self, uri: str) -> tuple[Image, str]:
+    async def fetch(self, uri: str, credentials: str) -> tuple[Image, str]:
         """The image, and podman's name for it."""
         meant = source(uri)
         if meant.kind == ARCHIVE:
@@ -42,11 +45,13 @@ class PodmanImages:
             reference = meant.rest
             if meant.kind == BUILTIN:
                 reference = f"{HOME}/{meant.rest}:latest"
-            if not await self._has(reference):
-                if meant.kind == BUILTIN:
+            async with self._turns[reference]:
+                if await self._has(reference):
+                    pass
+                elif meant.kind == BUILTIN:
                     await self._build(meant.rest, reference)
                 else:
-                    await self._pull(reference)
+                    await self._pull(reference, credentials)
         return await self._image(reference), reference
 
     async def list(self) -> Sequence[Image]:
@@ -54,10 +59,13 @@ class PodmanImages:
         return [await self._image(each["Id"]) for each in found or () if each.get("RepoTags")]
 
     async def remove(self, id: str) -> None:
+        await self.list()  # we may have been started since, and know of none
         for theirs, image in list(self._known.items()):
             if image.id == id:
                 with suppress(NotFound):
-                    await self._rest.ask("DELETE", f"/images/{theirs}")
+                    told = await self._rest.get(f"/images/{theirs}/json")
+                    for name in told.get("RepoTags") or [theirs]:  # it goes with its last name
+                        await self._rest.ask("DELETE", f"/images/{name}")
                 del self._known[theirs]
 
     async def _has(self, reference: str) -> bool:
@@ -67,11 +75,14 @@ class PodmanImages:
             return False
         return True
 
-    async def _pull(self, reference: str) -> None:
+    async def _pull(self, reference: str, credentials: str) -> None:
         asked = {"reference": reference, "policy": "missing"}
         if reference.startswith(LOOPBACK):  # a registry on this machine, which has no certificate
             asked["tlsVerify"] = "false"
-        answer = await self._rest.ask("POST", "/images/pull", asked=asked, seconds=PULL_SECONDS)
+        known = {"X-Registry-Auth": credentials} if credentials else {}
+        answer = await self._rest.ask(
+            "POST", "/images/pull", asked=asked, seconds=PULL_SECONDS, headers=known
+        )
         if error := last_error(answer.content):
             raise Failed(f"{reference} cannot be pulled: {error}", reason="IMAGE_PULL_FAILED")
 

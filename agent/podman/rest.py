@@ -48,6 +48,7 @@ class Rest:
         said: Any = None,
         content: bytes | None = None,
         seconds: float = CALL_SECONDS,
+        headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
         """The answer to a call, unless it is a refusal."""
         try:
@@ -57,6 +58,7 @@ class Rest:
                 params=dict(asked or {}),
                 json=said,
                 content=content,
+                headers=dict(headers or {}),
                 timeout=seconds,
             )
         except httpx2.HTTPError as error:

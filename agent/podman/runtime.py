@@ -81,8 +81,8 @@ class Podman:
             self._opened = None
         await self._service.stop()
 
-    async def fetch(self, uri: str) -> Image:
-        image, reference = await self._imported.fetch(uri)
+    async def fetch(self, uri: str, credentials: str = "") -> Image:
+        image, reference = await self._imported.fetch(uri, credentials)
         self._references[uri] = reference
         return image
 

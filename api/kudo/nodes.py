@@ -7,19 +7,19 @@ from urllib.parse import unquote
 from google.protobuf.empty_pb2 import Empty
 
 from api.asking import Context
+from api.belonging import Belonging
 from api.kudo import convert, states
 from api.kudo.certificates import identity
 from api.kudo.leases import Leases
-from domain.agents import Agents, secret_of
-from domain.errors import DomainError, Invalid
-from domain.node import Candidate, Registered, Said, Welcome
-from domain.ports import Vault
+from domain.agents import SECRET, Agents
+from domain.errors import DomainError, Forbidden, Invalid
+from domain.node import Candidate, NodePhase, Registered, Said, Welcome
 from protos.gen.kudo import scheduler_pb2 as pb
 from protos.gen.kudo.scheduler_pb2_grpc import NodeServiceServicer
 from store.nodes import Nodes
 
-ADDRESS, POOL, LABELS, RUNTIME, SECRET = (
-    f"windlass-{name}" for name in ("agent-address", "pool", "labels", "runtime", "agent-secret")
+ADDRESS, POOL, LABELS, RUNTIME = (
+    f"windlass-{name}" for name in ("agent-address", "pool", "labels", "runtime")
 )
 """What our own agents say of themselves beside the request."""
 
@@ -30,13 +30,13 @@ class NodeService(NodeServiceServicer):
         nodes: Nodes,
         leases: Leases,
         agents: Agents,
-        vault: Vault,
+        belonging: Belonging,
         *,
         port: int,
         bare_tokens: bool,
     ) -> None:
         self._nodes = nodes
-        self._vault = vault
+        self._belonging = belonging
         self._leases = leases
         self._agents = agents
         self._port = port
@@ -50,6 +50,7 @@ class NodeService(NodeServiceServicer):
     async def Unregister(
         self, request: pb.NodeUnregisterRequest, context: Context
     ) -> pb.NodeUnregisterResponse:
+        await self._belonging.check(request.id)
         if not await self._nodes.unregister(request.id):
             said = f"there is no node {request.id}"
             return pb.NodeUnregisterResponse(code=1, description=said)
@@ -68,6 +69,8 @@ class NodeService(NodeServiceServicer):
                     reason="NODE_STREAM_MIXED",
                     do="open a stream for each node",
                 )
+            if not node:
+                await self._belonging.check(status.id)
             node, told = status.id, (status.status, status.statusDescription)
             limits = status.resource.HasField("limit")
             limit = convert.amounts(status.resource.limit) if limits else None
@@ -100,13 +103,17 @@ class NodeService(NodeServiceServicer):
             runtime=beside.get(RUNTIME, "")[:32],
         )
         try:
+            if (there := await self._nodes.find(id)) and there.phase is not NodePhase.GONE:
+                await self._belonging.check(id)
             await self._agents.reach(who.address)
             registered = await self._nodes.register(who)
+        except Forbidden as error:
+            return Registered(outcome=Welcome.BAD_CERTIFICATE, says=error.message)
         except DomainError as error:
             return Registered(outcome=Welcome.FAILED, says=error.message)
         if registered.outcome is Welcome.WELCOME:
             # Before it is answered, and so before the node says that it runs and is given work.
-            await self._vault.keep(secret_of(id), beside.get(SECRET, "").encode())
+            await self._belonging.claim(id, beside.get(SECRET, ""))
             await self._leases.rouse(id)
         return registered
 

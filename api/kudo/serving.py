@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from api.belonging import Belonging
 from api.door import Admit, Service
 from api.kudo.instances import InstanceService
 from api.kudo.leases import Leases
@@ -9,7 +10,6 @@ from api.kudo.nodes import NodeService
 from api.launch import Launch
 from domain import instance
 from domain.agents import Agents
-from domain.ports import Vault
 from protos.gen.kudo import scheduler_pb2
 from store.engine import Database
 from store.fleet import Fleet
@@ -30,10 +30,10 @@ class Terms(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """How agents are asked, and where the secrets lie that have them answer."""
+    """How agents are asked, and whose they are."""
 
     agents: Agents
-    vault: Vault
+    belonging: Belonging
 
 
 class Scheduling:
@@ -65,7 +65,7 @@ class Scheduling:
                 self.nodes,
                 self.leases,
                 self._asked.agents,
-                self._asked.vault,
+                self._asked.belonging,
                 port=terms.agent_port,
                 bare_tokens=terms.bare_tokens,
             ),

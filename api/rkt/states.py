@@ -13,6 +13,7 @@ POD_STATES: dict[PodState, pb.PodState.ValueType] = {
     PodState.EXITED: pb.POD_STATE_EXITED,
     PodState.DELETING: pb.POD_STATE_DELETING,
     PodState.GARBAGE: pb.POD_STATE_GARBAGE,
+    PodState.UNDEFINED: pb.POD_STATE_UNDEFINED,
 }
 
 APP_STATES: dict[AppState, pb.AppState.ValueType] = {

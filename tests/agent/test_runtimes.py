@@ -16,6 +16,8 @@ from agent.runtime import Amounts, Condition, PortMap, Runtime, Spec
 from agent.simulated import Simulated
 from domain.errors import Conflict, DomainError, Forbidden, Unavailable
 from domain.logline import Joiner, Line
+from domain.registries import Credentials
+from tests.agent.registry import LACKING, program, registry
 
 PATIENCE_SECONDS = 20.0
 RUNTIMES = ("simulated", "process", "podman")
@@ -182,6 +184,48 @@ async def test_k27_a_container_is_reached_on_its_port_and_has_few_rights(runtime
     with pytest.raises(Forbidden):
         await runtime.fetch("file:///etc/passwd")
     await runtime.remove(pod)
+
+
+async def test_images_come_from_a_registry_to_those_who_may(runtime: Runtime, folder: Path) -> None:
+    """The registry is Debian's, on loopback; the image is one of ours, pushed there before."""
+    if not isinstance(runtime, Podman):
+        pytest.skip("it has no images")
+    if program() is None:
+        pytest.skip(LACKING)
+    async with registry(folder / "registry") as (address, known):
+        built = await runtime.fetch("builtin:ticker")  # no other test runs it
+        reference = f"{address}/team/ticker"
+        await pushed(runtime, "windlass.local/ticker:latest", reference, known)
+        await runtime.remove_image(built.id)
+        assert built.id not in {image.id for image in await runtime.images()}
+        uri = f"docker://{reference}:latest"
+        for wrong in ("", known.model_copy(update={"password": "no"}).carried()):
+            with pytest.raises(DomainError, match=r"authentication required|unauthorized"):
+                await runtime.fetch(uri, wrong)
+        image = await runtime.fetch(uri, known.carried())
+        assert (image.name, image.version) == (reference, "latest")
+        assert await runtime.fetch(uri) == image, "it is here: nobody is asked"
+        pod = order("ticker", uri=uri, command=("sh", "-c", "exit 3"))
+        await runtime.create(pod)
+        await runtime.start(pod.pod)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            assert (await runtime.wait(pod.pod)).exit_code == 3
+        with pytest.raises(DomainError):
+            await runtime.remove_image(image.id)  # a pod is made of it
+        await runtime.remove(pod.pod)
+        again = Podman("again", folder)  # as its agent is started anew, and remembers nothing
+        await again.open("")
+        await again.remove_image(image.id)
+        await again.close()
+        assert image.id not in {image.id for image in await runtime.images()}
+
+
+async def pushed(podman: Podman, image: str, reference: str, known: Credentials) -> None:
+    repository, tag = {"repo": reference, "tag": "latest"}, {"X-Registry-Auth": known.carried()}
+    await podman._rest.ask("POST", f"/images/{image}/tag", asked=repository)
+    where = {"destination": f"{reference}:latest", "tlsVerify": "false"}
+    path = f"/images/{reference}:latest"
+    await podman._rest.ask("POST", f"{path}/push", asked=where, headers=tag, seconds=60)
 
 
 async def test_podmans_service_is_begun_again_when_it_dies(runtime: Runtime) -> None:

@@ -20,6 +20,7 @@ PEOPLE = (
     Principal(name="vic", role=Role.VIEWER),
     Principal(name="dev", role=Role.DEVELOPER, developer="acme"),
     Principal(name="agent-7", role=Role.AGENT),
+    Principal(name="agent-8", role=Role.AGENT),
 )
 
 

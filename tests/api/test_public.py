@@ -7,13 +7,17 @@ import grpc
 import pytest
 
 from api.rkt.states import APP_STATES, FORMATS, KINDS, POD_STATES
+from domain.agents import SECRET
 from domain.happening import SECOND_NS, Happening, Kind
 from domain.logline import Chunk, Line, written
 from domain.pod import App, AppState, Format, Image, Pod, PodState, pod_id
 from protos.gen.agent import node_pb2
 from protos.gen.agent.node_pb2_grpc import WindowStub
+from protos.gen.kudo import scheduler_pb2 as kudo
+from protos.gen.kudo.scheduler_pb2_grpc import NodeServiceStub
 from protos.gen.rkt import api_pb2 as pb
 from protos.gen.rkt.api_pb2_grpc import PublicAPIStub
+from tests.agents import enrolled
 from tests.api.caller import Caller, refused
 
 NOW = int(time.time())
@@ -25,15 +29,25 @@ class Node:
     """A node that reports, numbering what it tells."""
 
     def __init__(self, caller: Caller, name: str = "n1", epoch: str = "first") -> None:
-        self._window = WindowStub(caller.channel)
+        self._caller, self._window = caller, WindowStub(caller.channel)
         self.name, self.epoch, self.number = name, epoch, 0
+        self.proof = (SECRET, f"known to {name} alone")
+
+    async def join(self) -> "Node":
+        """Be one of the fleet's."""
+        caller = self._caller
+        welcome = await enrolled(caller.channel, self.name, caller.address, self.proof)
+        assert welcome.code == 0, welcome.description
+        return self
 
     def item(self, **what: Any) -> node_pb2.Item:
         self.number += 1
         return node_pb2.Item(number=self.number, **what)
 
     async def raw(self, report: node_pb2.ReportRequest) -> node_pb2.ReportResponse:
-        answer: node_pb2.ReportResponse = await self._window.Report(report, timeout=20)
+        answer: node_pb2.ReportResponse = await self._window.Report(
+            report, metadata=(self.proof,), timeout=20
+        )
         return answer
 
     async def tell(self, *items: node_pb2.Item) -> int:
@@ -64,8 +78,8 @@ def public(caller: Caller) -> PublicAPIStub:
 
 
 @pytest.fixture
-def node(caller: Caller) -> Node:
-    return Node(caller)
+async def node(caller: Caller) -> Node:
+    return await Node(caller).join()
 
 
 def test_every_state_has_a_public_word() -> None:
@@ -145,15 +159,19 @@ async def test_what_a_node_told_before_is_passed_over(
     items = [node.item(image=IMAGE.model_dump_json()), node.wrote(0, (NOW, "a"))]
     assert await node.tell(*items) == 2
     assert await node.tell(*items, node.wrote(44, (NOW, "b"))) == 3
+    await node.tell(node.pod(TWO))
     anew = Node(caller, epoch="second")
     assert await anew.tell(anew.pod(ONE), anew.wrote(0, (NOW, "a"))) == 2
     assert await logs(public) == [["a", "b"]]
     assert not (await public.ListImages(pb.ListImagesRequest(), timeout=20)).images
+    gone = (await public.InspectPod(pb.InspectPodRequest(id=TWO), timeout=20)).pod
+    assert gone.state == pb.POD_STATE_GARBAGE, "what an agent does not know it removes"
+    assert gone.gc_marked_at
 
 
 async def test_only_a_node_is_listed_if_asked_so(public: PublicAPIStub, caller: Caller) -> None:
     for name, id in (("n1", ONE), ("n2", TWO)):
-        node = Node(caller, name)
+        node = await Node(caller, name).join()
         await node.tell(node.pod(id), node.item(image=IMAGE.model_dump_json()))
     only = (("x-windlass-node", "n2"),)
     asked = pb.ListPodsRequest()
@@ -255,6 +273,49 @@ async def test_r44_r45_times_that_bound_a_listening(public: PublicAPIStub, node:
     assert [event.type for event in await later.hear(1)] == [pb.EVENT_TYPE_POD_STARTED]
 
 
+async def test_pods_of_a_node_that_is_gone_do_not_seem_to_run(
+    public: PublicAPIStub, node: Node, caller: Caller
+) -> None:
+    await node.tell(node.pod(ONE), node.pod(TWO, PodState.EXITED))
+    leaving = kudo.NodeUnregisterRequest(id="n1")
+    await NodeServiceStub(caller.channel).Unregister(leaving, timeout=20)
+    running = pb.ListPodsRequest(filters=[pb.PodFilter(states=[pb.POD_STATE_RUNNING])])
+    assert not (await public.ListPods(running, timeout=20)).pods
+    found = (await public.ListPods(pb.ListPodsRequest(), timeout=20)).pods
+    assert {pod.id: pod.state for pod in found} == {
+        ONE: pb.POD_STATE_UNDEFINED,
+        TWO: pb.POD_STATE_EXITED,
+    }
+    one = (await public.InspectPod(pb.InspectPodRequest(id=ONE), timeout=20)).pod
+    assert {each.Key: each.value for each in one.annotations}["windlass/node-state"] == "gone"
+    await node.join()
+    assert len((await public.ListPods(running, timeout=20)).pods) == 1
+
+
+async def test_a_node_reports_for_itself_alone(
+    public: PublicAPIStub, node: Node, caller: Caller
+) -> None:
+    await node.tell(node.pod(ONE, pid=1))
+    other = await Node(caller, "n2").join()
+    stranger = Node(caller, "n3")
+    for impostor, name, code, reason in (
+        (other, "n1", FORBIDDEN, "NODE_NOT_YOURS"),
+        (stranger, "n1", FORBIDDEN, "NODE_NOT_YOURS"),
+        (stranger, "n3", NOT_FOUND, "NODE_NOT_REGISTERED"),
+    ):
+        items = [impostor.pod(ONE, PodState.EXITED)]
+        report = node_pb2.ReportRequest(node=name, epoch="first", items=items)
+        refusal = await refused(impostor.raw(report))
+        assert (refusal.code, refusal.reason) == (code, reason)
+    [pod] = (await public.ListPods(pb.ListPodsRequest(), timeout=20)).pods
+    assert pod.state == pb.POD_STATE_RUNNING
+    node.proof = (SECRET, "drawn anew")  # its agent has lost its memory
+    assert (await refused(node.tell(node.pod(ONE)))).reason == "NODE_NOT_YOURS"
+    await node.join()
+    await node.tell(node.pod(ONE))
+
+
+FORBIDDEN = grpc.StatusCode.PERMISSION_DENIED
 INVALID, NOT_FOUND = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND
 
 

@@ -13,6 +13,7 @@ from protos.gen.agent import node_pb2
 from protos.gen.agent.node_pb2_grpc import WindowStub
 from protos.gen.rkt import api_pb2 as pb
 from protos.gen.rkt.api_pb2_grpc import PublicAPIStub
+from tests.agents import enrolled
 from tests.bench.figures import Figure, Target, figure, percentile, ratio
 from tests.bench.place import PYTHON, Place, place
 
@@ -52,6 +53,7 @@ async def measure(repeats: int) -> list[Figure]:
         await site.end("worker", "site")
         async with grpc.aio.insecure_channel(site.grpc, options=LARGE) as channel:
             window, public = WindowStub(channel), PublicAPIStub(channel)
+            await enrolled(channel, "n1", site.grpc)
             figures, there = [], 0
             for size in SIZES:
                 await _report(window, there, size)

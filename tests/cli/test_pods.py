@@ -44,7 +44,11 @@ async def test_pods_images_events_and_logs_are_shown(
     lines = [Line(NOW, "stdout", "one"), Line(NOW + SECOND_NS, "stdout", "two \x1b[31m")]
     chunk = Chunk(offset=0, lines=b"".join(map(written, lines)))
     began = Happening(kind=Kind.POD_STARTED, id=POD, name="web-1", time_ns=NOW)
-    await told(tmp_path, IMAGE, pod, began, LogPiece(pod=POD, app="app", chunk=chunk))
+    lost = pod.model_copy(update={"id": pod_id("", "web-1", 0)}).on_node_away("lost")
+    await told(tmp_path, IMAGE, pod, began, LogPiece(pod=POD, app="app", chunk=chunk), lost)
+    assert " UNDEFINED " in (await real_windlass("pod", "list")).out
+    wide = (await real_windlass("pod", "list", "-o", "wide")).out
+    assert "n1 (lost)" in wide.replace("\n", "")
 
     shown = (await real_windlass("pod", "list", "--running", "--instance", "web-1")).out
     for words in (POD[:8], "RUNNING", "web-1", "n1", "windlass.local/web"):

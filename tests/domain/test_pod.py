@@ -6,7 +6,10 @@ import pytest
 
 from domain.errors import Invalid, NotFound
 from domain.pod import (
+    ENDED,
+    NODE_STATE,
     App,
+    AppState,
     Image,
     ImageFilter,
     Network,
@@ -201,3 +204,18 @@ def test_r46_an_image_is_found_by_all_of_its_id() -> None:
 def test_a_pod_has_the_same_id_for_all_who_know_what_it_is_of() -> None:
     assert pod_id("", "web-1", 2) == pod_id("", "web-1", 2)
     assert len({pod_id(tenant, "web-1", each) for tenant in ("", "a") for each in (1, 2)}) == 4
+
+
+def test_what_an_absent_node_said_last_is_no_truth_unless_it_was_the_end() -> None:
+    app = App(name="app", image=Image(id="i"), state=AppState.RUNNING)
+    for state in PodState:
+        pod = Pod(id="a", state=state, apps=(app,), cgroup="/a", pid=7, started_ns=1)
+        away = pod.on_node_away("lost")
+        if state in ENDED:
+            assert away == pod
+            continue
+        assert (away.state, away.apps[0].state) == (PodState.UNDEFINED, AppState.UNDEFINED)
+        assert away.annotation(NODE_STATE) == "lost"
+        shown = away.shown(detail=False)
+        assert (shown.cgroup, shown.pid, shown.started_ns) == ("", 7, 1)
+        assert not pods_match(away, [PodFilter(states=(PodState.RUNNING,))])

@@ -3,6 +3,7 @@ written down."""
 
 import asyncio
 import ctypes
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -79,6 +80,21 @@ class Program:
         self.kills += 1
         _kill(process)
         await process.wait()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Tell the process, which is there."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """What its process has worked so far. 0: there is none."""
+        if self._process is None:
+            return 0.0
+        with suppress(OSError):
+            told = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(") ")[2].split()
+            return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+        return 0.0
 
     async def kill_and_wait(self) -> None:
         began = monotonic()

@@ -10,7 +10,7 @@ from domain.instance import Phase, Restart
 from domain.logline import Chunk
 from domain.node import NodePhase, Said, Welcome
 from domain.placement import Amounts
-from domain.pod import Image, Pod, PodState, pod_id
+from domain.pod import NODE_STATE, Image, Pod, PodState, pod_id
 from domain.report import Item, LogPiece, Report
 from store.engine import Database
 from store.nodes import Beat, Leases
@@ -131,7 +131,11 @@ async def test_what_was_told_by_nodes_that_are_away_is_forgotten_in_the_end(dock
         await window.take(Report(node=node, epoch="e", items=items))
     await dock.nodes.unregister("a")
     await window.forget(timedelta(hours=1))
-    assert len(await window.pods()) == 2
+    shown = {pod.id: (pod.state, pod.annotation(NODE_STATE)) for pod in await window.pods()}
+    assert shown == {
+        pod_id("", "a", 1): (PodState.UNDEFINED, "gone"),
+        pod_id("", "b", 1): (PodState.RUNNING, ""),
+    }
     await window.forget(timedelta(0))
     assert [pod.id for pod in await window.pods()] == [pod_id("", "b", 1)]
     assert [image.id for image in await window.images()] == ["sha512-b"]

@@ -1,0 +1,66 @@
+"""Whose a node is: who registered it, and the secret that its agent told then.
+
+A program that was let in as an agent speaks for the nodes that it registered itself, and for no
+others; and what a node reports is taken from whoever knows the node's secret, signed in or not.
+Operators may speak for any node, as they may change anything."""
+
+import hmac
+
+from api.asking import Context, principal
+from domain.access import Role
+from domain.agents import SECRET, registrar_of, secret_of
+from domain.errors import Forbidden, NotFound
+from domain.ports import Vault
+
+
+class Belonging:
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+
+    async def claim(self, node: str, secret: str) -> None:
+        """Remember that the node is the caller's, and the secret of its agent. Empty: it has
+        none."""
+        await self._vault.keep(registrar_of(node), principal().name.encode())
+        await self._vault.keep(secret_of(node), secret.encode())
+
+    async def check(self, node: str) -> None:
+        """Forbidden if the node is another agent's."""
+        who = principal()
+        if who.role is not Role.AGENT:
+            return
+        registrar = await self._kept(registrar_of(node))
+        if registrar not in (None, who.name.encode()):
+            raise Forbidden(
+                f"{who.name} did not register node {node}, and speaks for its own nodes alone",
+                subject=node,
+                reason="NODE_NOT_YOURS",
+                do="run each agent with the token of the user that its node was registered with",
+            )
+
+    async def prove(self, node: str, context: Context) -> None:
+        """Forbidden unless the call carries the secret that the node's agent told when it
+        registered. NotFound if there was no such node."""
+        await self.check(node)
+        wanted = await self._kept(secret_of(node))
+        if wanted is None:
+            raise NotFound(
+                f"there is no node {node}",
+                subject=node,
+                reason="NODE_NOT_REGISTERED",
+                do="register first",
+            )
+        carried = dict(context.invocation_metadata() or ()).get(SECRET, "")
+        raw = carried if isinstance(carried, bytes) else carried.encode()
+        if wanted and not hmac.compare_digest(raw, wanted):
+            raise Forbidden(
+                f"this is not what node {node} told when it registered: it is not the node",
+                subject=node,
+                reason="NODE_NOT_YOURS",
+                do="register first; an agent of ours does so by itself",
+            )
+
+    async def _kept(self, reference: str) -> bytes | None:
+        try:
+            return await self._vault.open(reference)
+        except NotFound:
+            return None
