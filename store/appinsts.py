@@ -4,17 +4,16 @@ A request is one transaction, as for clusters. Into a cluster that has to be mad
 that and the operation, which holds the instance's key; the instance itself follows in a transaction
 of its own, once the cluster is ready (`place`)."""
 
-import json
 from collections.abc import Sequence
+from datetime import datetime
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain import appinst, awaiting
 from domain.app import App
-from domain.appinst import AppInst, AppInstKey, Ground
+from domain.appinst import AppInst, AppInstKey
 from domain.awaiting import Aim
-from domain.cloudlet import Cloudlet
 from domain.clusterinst import drafted
 from domain.errors import DomainError
 from domain.key_text import cloudlet_text
@@ -34,10 +33,16 @@ from store import (
     siting,
     tracked,
 )
-from store.edge_rows import AppInstRow, CloudletRefsRow
+from store.edge_rows import AppInstRow
 from store.engine import Database, Store, reading, transaction
 from store.rows import OperationRow
 from store.tracked import Requested, Terms, Turns
+
+STANDING = (
+    *(AppInstRow.key, AppInstRow.facts, AppInstRow.phase),
+    *(AppInstRow.errors, AppInstRow.runtime, AppInstRow.created),
+)
+"""What there is to show of an instance. Plain columns: hundreds of thousands may be shown."""
 
 
 class AppInsts(Store):
@@ -76,29 +81,23 @@ class AppInsts(Store):
         ask: Ask,
         told: list[str],
     ) -> Requested:
-        app = await siting.app_of(session, wanted)
+        app, cloudlet = await siting.named(session, wanted.key)
         refs = await siting.refs_of(session, wanted.key)
         row, running = await siting.found(session, wanted.key)
         siting.refuse_if_taken(row, running, override)
-        cluster = await siting.cluster_of(session, wanted.key)
+        named, cluster = wanted.key, await siting.cluster_of(session, wanted.key)
         if cluster is None and not wanted.key.cluster.developer:
             wanted, cluster = await siting.inherited(session, wanted, told)
-        place = await tracked.facts(
-            session, Noun.CLOUDLET, cloudlet_text(wanted.key.cluster.cloudlet)
-        )
-        ground = Ground(
-            phase=row.phase if row else Phase.NOT_PRESENT,
-            cloudlet=Cloudlet.model_validate_json(place) if place else None,
-            app=app,
-            cluster=siting.described(cluster),
-            cluster_phase=cluster.phase if cluster else Phase.NOT_PRESENT,
-        )
-        appinst.check_found(wanted.key, ground, override)
+        spot = siting.Spot(app, cloudlet, refs, row, cluster)
+        appinst.check_found(wanted.key, spot.ground, override)
         asked = siting.Asking(wanted=wanted, override=override, ask=ask)
         if app is not None and cluster is None and siting.needs_cluster(wanted.key, app):
             return await self._create_with_cluster(session, asked, app, running, told)
         appinst.check_uri(wanted)
-        return await self._place_now(session, asked, refs, running, told)
+        if wanted.key != named:
+            row, _ = await siting.found(session, wanted.key)
+            spot = spot._replace(row=row)
+        return await self._place_now(session, asked, spot, running, told)
 
     async def _create_with_cluster(
         self,
@@ -133,19 +132,18 @@ class AppInsts(Store):
         self,
         session: AsyncSession,
         asked: siting.Asking,
-        refs: CloudletRefsRow | None,
+        spot: siting.Spot,
         running: OperationRow | None,
         told: list[str],
     ) -> Requested:
         """Accept an instance whose cluster is there."""
-        row, _ = await siting.found(session, asked.wanted.key)
-        placed, row = await siting.placed_now(session, asked, refs, row, self._terms)
+        placed = await siting.placed_now(session, asked, spot, self._terms)
         superseded = await tracked.supersede(session, running)
         plan = siting.plan_of(asked.wanted, Aim.CREATE, asked.override)
         operation = tracked.record(session, plan, asked.ask, supersedes=superseded)
         await session.flush()
         await tracked.tell(session, operation.id, *told)
-        await siting.write(session, asked, refs, row, placed, operation, self._terms)
+        await siting.write(session, asked, spot, placed, operation, self._terms)
         return Requested(operation=operations.as_operation(operation), superseded=superseded)
 
     @transaction
@@ -176,16 +174,16 @@ class AppInsts(Store):
 
     @reading
     async def get(self, session: AsyncSession, key: str) -> AppInstStanding | None:
-        row = await session.get(AppInstRow, key)
-        return None if row is None else standing(row)
+        row = (await session.execute(select(*STANDING).where(AppInstRow.key == key))).one_or_none()
+        return None if row is None else _standing(*row)
 
     @reading
     async def several(
         self, session: AsyncSession, keys: Sequence[str]
     ) -> Sequence[AppInstStanding]:
         """Those that there are of some."""
-        rows = await session.scalars(select(AppInstRow).where(AppInstRow.key.in_(keys)))
-        return [standing(row) for row in rows]
+        rows = await session.execute(select(*STANDING).where(AppInstRow.key.in_(keys)))
+        return [_standing(*row) for row in rows]
 
     @reading
     async def page(
@@ -193,21 +191,23 @@ class AppInsts(Store):
     ) -> Sequence[AppInstStanding]:
         """Instances in the order of their keys, past one of them; of one cloudlet, if its key is
         said."""
-        query = select(AppInstRow).where(AppInstRow.key > after)
+        query = select(*STANDING).where(AppInstRow.key > after)
         if cloudlet:
             query = query.where(AppInstRow.cloudlet == cloudlet)
-        rows = await session.scalars(query.order_by(AppInstRow.key).limit(most))
-        return [standing(row) for row in rows]
+        rows = await session.execute(query.order_by(AppInstRow.key).limit(most))
+        return [_standing(*row) for row in rows]
 
 
-def standing(row: AppInstRow) -> AppInstStanding:
+def _standing(
+    key: str, facts: str, phase: str, errors: str, runtime: str, created: datetime
+) -> AppInstStanding:
     return AppInstStanding(
-        key=row.key,
-        instance=AppInst.model_validate_json(row.facts),
-        phase=Phase(row.phase),
-        errors=tracked.errors_of(row),
-        runtime=tuple(json.loads(row.runtime)),
-        created=row.created,
+        key=key,
+        instance=AppInst.model_validate_json(facts),
+        phase=Phase(phase),
+        errors=tracked.texts(errors),
+        runtime=tracked.texts(runtime),
+        created=created,
     )
 
 

@@ -168,6 +168,7 @@ async def create(
     _refuse_if_taken(row, running, override)
     if row is not None:
         await cloudlet_refs.give_back(session, refs, row)
+        await tracked.unlink(session, Noun.CLUSTER_INST, key)
         draft = ClusterInst.model_validate_json(row.facts)
         ground = await _ground(session, draft)
     found = {"phase": row.phase if row else Phase.NOT_PRESENT, "usage": cloudlet_refs.usage(refs)}

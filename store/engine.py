@@ -66,6 +66,9 @@ class Database:
         else:
             options["pool_pre_ping"] = True
         self.engine = create_async_engine(self.url, **options)
+        self._engines = {
+            writes: self.engine.execution_options(writes=writes) for writes in (False, True)
+        }
         # One writer of this process at a time: SQLite's own waiting polls, a lock is handed over.
         self._writing = asyncio.Lock() if self.is_sqlite else None
         if self.is_sqlite:
@@ -76,8 +79,8 @@ class Database:
     async def session(self, *, writes: bool) -> AsyncIterator[AsyncSession]:
         """A transaction that commits if the block ends well."""
         async with self._writing if writes and self._writing else nullcontext():
-            engine = self.engine.execution_options(writes=writes)
-            async with AsyncSession(engine, expire_on_commit=False) as session, session.begin():
+            fresh = AsyncSession(self._engines[writes], expire_on_commit=False)
+            async with fresh as session, session.begin():
                 yield session
 
     async def hold(self, session: AsyncSession) -> None:

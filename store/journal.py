@@ -81,22 +81,19 @@ class Journal(Store):
         self, session: AsyncSession, operation: OperationId, after: int
     ) -> Sequence[Event]:
         """Up to a page of lines with a number greater than `after`."""
-        rows = await session.scalars(
-            select(JournalRow)
-            .where(JournalRow.operation == operation, JournalRow.number > after)
-            .order_by(JournalRow.number)
-            .limit(PAGE)
-        )
-        events = [_event(row) for row in rows]
-        if not events and await session.get(OperationRow, operation) is None:
-            raise NotFound(f"there is no operation {operation}", subject=operation)
-        return events
+        return (await _read(session, operation, after))[0]
 
     @reading
     async def ended(self, session: AsyncSession, operation: OperationId) -> bool:
         """Whether an operation's last line has been written."""
         row = await session.get(OperationRow, operation)
         return row is None or row.ended is not None
+
+    @reading
+    async def _look(
+        self, session: AsyncSession, operation: OperationId, after: int
+    ) -> tuple[Sequence[Event], bool]:
+        return await _read(session, operation, after)
 
     async def follow(
         self, operation: OperationId, *, after: int = 0
@@ -105,18 +102,37 @@ class Journal(Store):
         with self._tail.watching(operation) as news:
             while True:
                 news.clear()  # before reading, so that nothing falls between
-                over = await self.ended(operation)
-                events = await self.since(operation, after)
+                events, over = await self._look(operation, after)
                 for event in events:
                     yield event
                     if event.last:
                         return
-                    after = event.number
-                if over and not events:
+                    news.known = after = event.number
+                if over:
                     return  # asked to begin past the last line
-                if not events:
+                if len(events) < PAGE:
                     with suppress(TimeoutError):
                         await asyncio.wait_for(news.wait(), timeout=LOOK_SECONDS)
+
+
+async def _read(
+    session: AsyncSession, operation: OperationId, after: int
+) -> tuple[Sequence[Event], bool]:
+    """Up to a page of lines with a number greater than `after`, and whether there will never be
+    one."""
+    rows = await session.scalars(
+        select(JournalRow)
+        .where(JournalRow.operation == operation, JournalRow.number > after)
+        .order_by(JournalRow.number)
+        .limit(PAGE)
+    )
+    events = [_event(row) for row in rows]
+    if events:
+        return events, False
+    row = await session.get(OperationRow, operation)
+    if row is None:
+        raise NotFound(f"there is no operation {operation}", subject=operation)
+    return (), row.ended is not None and row.events <= after
 
 
 def _event(row: JournalRow) -> Event:

@@ -38,6 +38,9 @@ UNDER_WAY = (
 
 MESSAGE_LENGTH = 1000
 
+HELD = "operations held"
+"""Where a session keeps them."""
+
 LEFT_BEHIND = TypeAdapter(tuple[LeftBehind, ...])
 
 
@@ -97,10 +100,22 @@ def as_operation(row: OperationRow) -> Operation:
 
 async def locked(session: AsyncSession, operation: str) -> OperationRow:
     """The row, held against every other writer until the transaction ends."""
-    row = await session.get(OperationRow, operation, with_for_update=True)
+    row = await held(session, operation)
     if row is None:
         raise _unknown(operation)
     return row
+
+
+async def held(session: AsyncSession, operation: str) -> OperationRow | None:
+    """The same, if there is one. What the transaction holds already is not read again: nobody else
+    can have changed it."""
+    mine: dict[str, OperationRow] = session.info.setdefault(HELD, {})
+    if operation not in mine:
+        row = await session.get(OperationRow, operation, with_for_update=True)
+        if row is None:
+            return None
+        mine[operation] = row
+    return mine[operation]
 
 
 def _unknown(operation: str) -> NotFound:

@@ -9,9 +9,8 @@ from domain.operation import OperationId
 from domain.record import Noun, Record
 from domain.standing import Report
 from domain.tracking import ERRORS, Phase, hear, hear_gone
-from store import changes, settling, shelf, tracked
+from store import changes, operations, settling, shelf, tracked
 from store.edge_rows import AppInstRow, CloudletRefsRow, ClusterInstRow
-from store.rows import OperationRow
 from store.tracked import AnyRow
 
 
@@ -53,7 +52,7 @@ async def forgotten(session: AsyncSession, noun: Noun, key: str) -> OperationId 
 async def _told(session: AsyncSession, row: AnyRow, phase: Phase) -> OperationId | None:
     """Tell those who follow of an instance's new phase. Which operation waits for it, if one
     does."""
-    operation = await session.get(OperationRow, row.operation)
+    operation = await operations.held(session, row.operation)
     if operation is None or operation.ended is not None:
         return None
     await tracked.tell(session, row.operation, word(phase))

@@ -154,6 +154,10 @@ async def add(
     refuse_if(taken is not None, Refusal.KEY_TAKEN)
     if strict:
         refuse_lacking([need for need in needs if need.strict], there)
+    await _insert(session, record)
+
+
+async def _insert(session: AsyncSession, record: Record) -> None:
     row = {"noun": record.noun, "key": record.key, "value": record.value, "facts": record.facts}
     await session.execute(insert(table_of(RecordRow)).values(row))
     await _link(session, record)
@@ -204,7 +208,7 @@ async def keep(session: AsyncSession, record: Record) -> None:
     """Put a record there, in the place of what may be there."""
     before = await find(session, record.noun, record.key)
     if before is None:
-        await add(session, record, [], strict=False)
+        await _insert(session, record)
     else:
         await replace(session, before, record)
 

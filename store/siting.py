@@ -1,5 +1,7 @@
 """Where an app's instance goes: what there is there, what it takes, and how it is written down."""
 
+from typing import NamedTuple
+
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain import appinst, awaiting
@@ -33,6 +35,28 @@ class Asking(Frozen):
     ask: Ask
 
 
+class Spot(NamedTuple):
+    """What a transaction holds where an instance is to run."""
+
+    app: App | None
+    cloudlet: Cloudlet | None
+    refs: CloudletRefsRow | None
+    row: AppInstRow | None
+    """The instance itself, if there is one of that key."""
+    cluster: ClusterInstRow | None
+
+    @property
+    def ground(self) -> Ground:
+        """The same for those who decide."""
+        return Ground(
+            phase=Phase(self.row.phase) if self.row else Phase.NOT_PRESENT,
+            cloudlet=self.cloudlet,
+            app=self.app,
+            cluster=described(self.cluster),
+            cluster_phase=Phase(self.cluster.phase) if self.cluster else Phase.NOT_PRESENT,
+        )
+
+
 async def place(
     session: AsyncSession, operation: OperationRow, plan: InstancePlan, terms: Terms
 ) -> None:
@@ -41,26 +65,29 @@ async def place(
     if plan.wanted is None:
         return
     asked = Asking(wanted=plan.wanted, override=plan.override, ask=tracked.part_of(operation))
-    await app_of(session, plan.wanted)
-    refs = await refs_of(session, plan.wanted.key)
+    key = plan.wanted.key
+    app, cloudlet = await named(session, key)
+    refs = await refs_of(session, key)
     row = await session.get(AppInstRow, plan.key, with_for_update=True)
     if row is not None and row.operation == operation.id:
         return
-    placed, row = await placed_now(session, asked, refs, row, terms)
-    await write(session, asked, refs, row, placed, operation, terms)
+    spot = Spot(app, cloudlet, refs, row, await cluster_of(session, key))
+    placed = await placed_now(session, asked, spot, terms)
+    await write(session, asked, spot, placed, operation, terms)
 
 
-async def app_of(session: AsyncSession, wanted: AppInst) -> App | None:
-    """The app of an instance, held against being deleted meanwhile, and with it what else the
-    instance names."""
-    key = wanted.key
+async def named(session: AsyncSession, key: AppInstKey) -> tuple[App | None, Cloudlet | None]:
+    """What an instance names, held against being deleted meanwhile."""
     links = [
         Link(to=Noun.APP, key=app_text(key)),
         Link(to=Noun.CLOUDLET, key=cloudlet_text(key.cluster.cloudlet)),
     ]
     there = await shelf.read_held(session, links)
-    described = there.get((Noun.APP, links[0].key))
-    return App.model_validate_json(described) if described else None
+    app, cloudlet = (there.get((link.to, link.key)) for link in links)
+    return (
+        App.model_validate_json(app) if app else None,
+        Cloudlet.model_validate_json(cloudlet) if cloudlet else None,
+    )
 
 
 async def refs_of(session: AsyncSession, key: AppInstKey) -> CloudletRefsRow | None:
@@ -123,60 +150,53 @@ def auto_cluster(wanted: AppInst, app: App) -> ClusterInst:
 async def placed_now(
     session: AsyncSession,
     asked: Asking,
-    refs: CloudletRefsRow | None,
-    row: AppInstRow | None,
+    spot: Spot,
     terms: Terms,
-) -> tuple[Placed, AppInstRow | None]:
+) -> Placed:
     """An instance where it is to run, by what there is there now, or its refusal."""
     wanted = asked.wanted
-    if row is not None:
-        stored = AppInst.model_validate_json(row.facts)
+    if spot.row is not None:
+        stored = AppInst.model_validate_json(spot.row.facts)
         default = wanted.key.cluster.cloudlet.is_default
         wanted = stored.model_copy(update={"uri": wanted.uri if default else ""})
-        if refs is not None:
-            await cloudlet_refs.give_back(session, refs, row)
-    app = await app_of(session, wanted)
-    cluster = await cluster_of(session, wanted.key)
-    names = [name for name in (wanted.flavor, app.default_flavor if app else "") if name]
+        if spot.refs is not None:
+            await cloudlet_refs.give_back(session, spot.refs, spot.row)
+    default_flavor = spot.app.default_flavor if spot.app else ""
+    names = [name for name in (wanted.flavor, default_flavor) if name]
     links = [Link(to=Noun.FLAVOR, key=name_text(name)) for name in names]
     flavors = (await shelf.read_held(session, links)).values()
-    place = await tracked.facts(session, Noun.CLOUDLET, cloudlet_text(wanted.key.cluster.cloudlet))
-    ground = Ground(
-        phase=row.phase if row else Phase.NOT_PRESENT,
-        cloudlet=Cloudlet.model_validate_json(place) if place else None,
-        app=app,
-        cluster=described(cluster),
-        cluster_phase=cluster.phase if cluster else Phase.NOT_PRESENT,
-        flavors=tuple(map(Flavor.model_validate_json, flavors)),
-        usage=cloudlet_refs.usage(refs) if refs is not None else Usage(),
-    )
+    more = {
+        "flavors": tuple(map(Flavor.model_validate_json, flavors)),
+        "usage": cloudlet_refs.usage(spot.refs) if spot.refs is not None else Usage(),
+    }
+    ground = spot.ground.model_copy(update=more)
     text = clusterinst_text(wanted.key.cluster)
     placed = appinst.placed(wanted, ground, text, asked.override)
     await tracked.refuse_unknown_developer(session, wanted.key.developer, terms)
-    return placed, row
+    return placed
 
 
 async def write(
     session: AsyncSession,
     asked: Asking,
-    refs: CloudletRefsRow | None,
-    row: AppInstRow | None,
+    spot: Spot,
     placed: Placed,
     operation: OperationRow,
     terms: Terms,
 ) -> None:
     """Write an accepted instance, and put it before its resource manager, if that is asked."""
-    if row is None:
-        row = _row(placed.instance)
-        session.add(row)
+    row = spot.row or _row(placed.instance)
+    if spot.row is not None:
+        await tracked.unlink(session, Noun.APP_INST, row.key)
     row.facts, row.errors = placed.instance.model_dump_json(), "[]"
     row.runtime, row.created = "[]", now()
     tracked.claim(row, operation, terms, Aim.CREATE)
-    if refs is not None:
-        await cloudlet_refs.take(session, refs, row, placed.taken)
-    await tracked.link(session, Noun.APP_INST, row.key, await _links(session, placed.instance))
+    if spot.refs is not None:
+        await cloudlet_refs.take(session, spot.refs, row, placed.taken)
+    await tracked.link(session, Noun.APP_INST, row.key, _links(spot.app, placed.instance))
     at_once = asked.override.ignores_crm or placed.instance.key.cluster.cloudlet.is_default
     await tracked.move(session, row, Phase.READY if at_once else Phase.CREATE_REQUESTED)
+    session.add(row)  # now, so that it is written once
     if at_once:
         await session.flush()
         await tracked.tell(session, operation.id, awaiting.CREATED)
@@ -192,9 +212,8 @@ def refuse_if_taken(
     refuse_if(running is not None and not override.displaces, Refusal.KEY_TAKEN)
 
 
-async def _links(session: AsyncSession, instance: AppInst) -> list[Link]:
+def _links(app: App | None, instance: AppInst) -> list[Link]:
     key = instance.key
-    app = await app_of(session, instance)
     yields = app is not None and app.auto_delete
     return [
         Link(to=Noun.APP, key=app_text(key)),

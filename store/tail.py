@@ -20,6 +20,14 @@ from store.rows import OperationRow
 
 TICK_SECONDS = 0.05
 
+
+class News(asyncio.Event):
+    """Set when a journal has grown past what its follower knows."""
+
+    known: int | None = None
+    """How many lines those are. Whoever reads by himself says so here, and is not woken for it."""
+
+
 log = structlog.get_logger()
 
 
@@ -33,14 +41,13 @@ class Tail(Store):
         """`key` tells the followed rows apart, and `count` how many lines each has."""
         super().__init__(database)
         self._key, self._count = key, count
-        self._followers: dict[str, set[asyncio.Event]] = defaultdict(set)
-        self._seen: dict[str, int] = {}
+        self._followers: dict[str, set[News]] = defaultdict(set)
         self._task: asyncio.Task[None] | None = None
 
     @contextmanager
-    def watching(self, subject: str) -> Iterator[asyncio.Event]:
+    def watching(self, subject: str) -> Iterator[News]:
         """An event that is set whenever the subject's journal has grown."""
-        news = asyncio.Event()
+        news = News()
         self._followers[subject].add(news)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._watch())
@@ -50,7 +57,6 @@ class Tail(Store):
             self._followers[subject].discard(news)
             if not self._followers[subject]:
                 del self._followers[subject]
-                self._seen.pop(subject, None)
 
     async def close(self) -> None:
         if self._task is not None:
@@ -61,10 +67,9 @@ class Tail(Store):
         while self._followers:
             try:
                 for subject, events in (await self._heads(list(self._followers))).items():
-                    followers = self._followers.get(subject)  # they may have left meanwhile
-                    if followers and self._seen.get(subject) != events:
-                        self._seen[subject] = events
-                        for news in followers:
+                    for news in self._followers.get(subject, ()):  # they may have left meanwhile
+                        if news.known != events:
+                            news.known = events
                             news.set()
             except DomainError as error:  # followers look by themselves meanwhile
                 log.warning("journal not read", error=error.message)

@@ -160,7 +160,7 @@ def part_of(row: OperationRow) -> Ask:
 
 async def tell(session: AsyncSession, operation: str, *notes: str) -> None:
     """Say it to those who called, and to those who called for what this is part of."""
-    while operation:
+    while operation and notes:
         row = await operations.locked(session, operation)
         if row.ended is None:
             for note in notes:
@@ -197,8 +197,7 @@ def claim(row: AnyRow, operation: OperationRow, terms: Terms, aim: Aim) -> None:
 
 
 async def link(session: AsyncSession, noun: Noun, key: str, links: Iterable[Link]) -> None:
-    """Write down what an instance names, in the place of what it named before."""
-    await unlink(session, noun, key)
+    """Write down what an instance names that named nothing before."""
     named = {"noun": noun, "key": key}
     rows = [
         {**named, "target_noun": each.to, "target_key": each.key, "yields": each.yields}
@@ -228,4 +227,9 @@ async def drop(session: AsyncSession, row: AnyRow) -> None:
 
 
 def errors_of(row: AnyRow) -> tuple[str, ...]:
-    return tuple(json.loads(row.errors))
+    return texts(row.errors)
+
+
+def texts(told: str) -> tuple[str, ...]:
+    """Some texts as a row keeps them: mostly none."""
+    return () if told == "[]" else tuple(json.loads(told))

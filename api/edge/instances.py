@@ -125,7 +125,7 @@ def appinst_message(standing: AppInstStanding) -> app_inst_pb2.AppInst:
     )
     _write_clusterinst_key(message.key.cluster_inst_key, instance.key.cluster)
     message.flavor.name = instance.flavor
-    message.cloudlet_loc.CopyFrom(_location(instance))
+    _write_location(message.cloudlet_loc, instance)
     message.runtime_info.container_ids.extend(standing.runtime)
     return message
 
@@ -168,20 +168,14 @@ def whereabouts(location: Loc) -> Whereabouts:
     )
 
 
-def _location(instance: AppInst) -> Loc:
+def _write_location(location: Loc, instance: AppInst) -> None:
     about = instance.whereabouts
-    location = Loc(
-        latitude=instance.latitude,
-        longitude=instance.longitude,
-        horizontal_accuracy=about.horizontal_accuracy,
-        vertical_accuracy=about.vertical_accuracy,
-        altitude=about.altitude,
-        course=about.course,
-        speed=about.speed,
-    )
+    location.latitude, location.longitude = instance.latitude, instance.longitude
+    location.horizontal_accuracy = about.horizontal_accuracy
+    location.vertical_accuracy = about.vertical_accuracy
+    location.altitude, location.course, location.speed = about.altitude, about.course, about.speed
     if about.seconds or about.nanos:
         location.timestamp.seconds, location.timestamp.nanos = about.seconds, about.nanos
-    return location
 
 
 def _write_app_key(message: app_pb2.AppKey, developer: str, name: str, version: str) -> None:

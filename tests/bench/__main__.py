@@ -27,14 +27,18 @@ def measures() -> Measures:
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
     from tests.bench import (
         accepting,
+        appinsts,
         command,
         creation,
         crowd,
+        delivery,
         monitors,
         placement,
         pools,
         reads,
+        shown,
         stats,
+        stored,
         upgrades,
         window,
     )
@@ -51,6 +55,10 @@ def measures() -> Measures:
         "command": command.measure,
         "window": window.measure,
         "placement": placement.measure,
+        "appinsts": appinsts.measure,
+        "shown": shown.measure,
+        "stored": stored.measure,
+        "delivery": delivery.measure,
     }
 
 

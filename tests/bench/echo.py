@@ -1,9 +1,13 @@
 """`python -m tests.bench.echo FILE`: answers every call with the same bytes, and does nothing else.
-As fast as a gRPC server in this language gets."""
+As fast as a gRPC server in this language gets. With `--streams` the file holds many messages, and
+every call is answered with all of them."""
 
 import asyncio
+import json
 import signal
 import sys
+from base64 import b64decode
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,9 +34,21 @@ class Echo(grpc.GenericRpcHandler):
         return self._handler
 
 
-async def serve(reply: bytes) -> None:
+class Stream(grpc.GenericRpcHandler):
+    def __init__(self, messages: Sequence[bytes]) -> None:
+        async def answer(_request: bytes, _context: object) -> AsyncIterator[bytes]:
+            for message in messages:
+                yield message
+
+        self._handler: RpcMethodHandler[bytes, bytes] = grpc.unary_stream_rpc_method_handler(answer)
+
+    def service(self, _details: "HandlerCallDetails") -> "RpcMethodHandler[bytes, bytes]":
+        return self._handler
+
+
+async def serve(handler: grpc.GenericRpcHandler) -> None:
     server = grpc.aio.server()
-    server.add_generic_rpc_handlers((Echo(reply),))
+    server.add_generic_rpc_handlers((handler,))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     told = asyncio.Event()
@@ -44,4 +60,8 @@ async def serve(reply: bytes) -> None:
 
 if __name__ == "__main__":
     start_log(Settings())
-    uvloop.run(serve(Path(sys.argv[1]).read_bytes()))
+    said = Path(sys.argv[1]).read_bytes()
+    if "--streams" in sys.argv:
+        uvloop.run(serve(Stream([b64decode(text) for text in json.loads(said)])))
+    else:
+        uvloop.run(serve(Echo(said)))

@@ -53,12 +53,14 @@ class Part:
         times = psutil.Process(self.process.pid).cpu_times()
         return float(times.user + times.system)
 
+    def memory_bytes(self) -> int:
+        """How much memory it has now."""
+        return int(psutil.Process(self.process.pid).memory_info().rss)
+
     def look(self) -> None:
-        """Take note of how much memory it has now."""
+        """Take note of that."""
         with suppress(psutil.Error):
-            self.peak_bytes = max(
-                self.peak_bytes, psutil.Process(self.process.pid).memory_info().rss
-            )
+            self.peak_bytes = max(self.peak_bytes, self.memory_bytes())
 
     async def told(self, event: str) -> dict[str, str]:
         """The JSON line with that event in its log, once it is there."""

@@ -41,7 +41,7 @@ async def notify(seed: int) -> Outcome:
     async with crowded("notify", seed) as (there, crowd):
         database = Database(there.database)
         began = monotonic()
-        await _describe(Shelf(database), OBJECTS)
+        await describe(Shelf(database), OBJECTS)
         await database.close()
         say(f"described after {monotonic() - began:.0f} s")
         async with grpc.aio.insecure_channel(there.grpc) as channel:
@@ -123,7 +123,7 @@ async def crowded(name: str, seed: int) -> AsyncIterator[tuple[Installation, Cro
             await crowd.close()
 
 
-async def _describe(shelf: Shelf, cloudlets: int) -> None:
+async def describe(shelf: Shelf, cloudlets: int) -> None:
     """So many cloudlets, past the door."""
     waiting = list(range(cloudlets))
 
