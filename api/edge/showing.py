@@ -1,6 +1,8 @@
 """Showing by example what is no record: it is made into messages as it is read."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from typing import Any, Generic, Protocol, TypeVar
 
 from google.protobuf.message import Message
@@ -32,21 +34,32 @@ class Showing(Generic[Stood, Shown]):
         """What is like the example, by keys. It is read page by page: what comes or goes meanwhile
         may be among it or not, and nothing is shown twice."""
         narrow = narrows(example)
-        async for standing in self._standing(getattr(example, "key")):  # noqa: B009
-            message = self._message(standing)
-            if not narrow or matches(example, message):
-                yield message
+        async with aclosing(self._standing(getattr(example, "key"))) as standings:  # noqa: B009
+            async for standing in standings:
+                message = self._message(standing)
+                if not narrow or matches(example, message):
+                    yield message
 
-    async def _standing(self, key: Message) -> AsyncIterator[Any]:
+    async def _standing(self, key: Message) -> AsyncGenerator[Any, None]:
         if keys.is_whole(key):
             one = await self._pages.get(keys.written(key))
             if one is not None:
                 yield one
             return
-        after = ""
-        while page := await self._pages.page(after, PAGE):
+        ahead = self._ahead("")
+        try:
+            while len(page := await ahead) == PAGE:
+                ahead = self._ahead(page[-1].key)  # it is read while this one is sent
+                for each in page:
+                    yield each
             for each in page:
                 yield each
-            if len(page) < PAGE:
-                return
-            after = page[-1].key  # type: ignore[attr-defined]
+        finally:
+            ahead.cancel()
+            await asyncio.gather(ahead, return_exceptions=True)
+
+    def _ahead(self, after: str) -> "asyncio.Task[Sequence[Any]]":
+        return asyncio.create_task(self._read(after))
+
+    async def _read(self, after: str) -> Sequence[Any]:
+        return await self._pages.page(after, PAGE)

@@ -13,6 +13,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from api import build
 from api.__main__ import Api
+from api.edge import showing
 from domain.record import Noun
 from domain.tracking import Phase
 from protos.gen.edge import app_pb2, common_pb2
@@ -243,7 +244,11 @@ async def test_what_stands_on_a_cloudlet_moves_with_it(edge: Edge) -> None:
     await edge("UpdateCloudlet", cloudlet(location=at(47.5, 19), fields=["5"]))
 
 
-async def test_what_is_shown_is_like_the_example_and_sorted(edge: Edge) -> None:
+@pytest.mark.parametrize("page", [1, 2, 3, 200])
+async def test_what_is_shown_is_like_the_example_and_sorted(
+    edge: Edge, page: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(showing, "PAGE", page)
     for name in ("zeta", "Alpha", "beta"):
         ignored = common_pb2.IGNORE_CRM
         await edge("CreateClusterInst", clusterinst(name, crm_override=ignored))
