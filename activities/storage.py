@@ -2,7 +2,10 @@
 
 from temporalio import activity
 
+from activities.waiting import for_a_while
 from domain.share import Identity, PoolMade, PoolWanted
+from domain.storage_gates import refuse, unsettled
+from domain.storage_plan import Marking, OsdMark
 from domain.storage_ports import Storage as Port
 
 
@@ -29,3 +32,24 @@ class Storage:
     async def revoke_identity(self, identity: Identity) -> None:
         """Safe to repeat: none there is success."""
         await self._storage.revoke_identity(identity)
+
+    @activity.defn(name="storage.check_marking")
+    async def check_marking(self, marking: Marking) -> None:
+        """Whether these OSDs may be taken out, or in, as Ceph is now."""
+        refuse(await self._storage.observe(), marking)
+
+    @activity.defn(name="storage.mark_osd")
+    async def mark_osd(self, mark: OsdMark) -> None:
+        """Safe to repeat: an OSD that is marked so is left as it is."""
+        await self._storage.mark_osd(mark)
+
+    @activity.defn(name="storage.wait_settled")
+    async def wait_settled(self, mark: OsdMark) -> None:
+        """Wait for a while until all that has to be moved has been, and else say what is left."""
+
+        async def left() -> str:
+            seen = await self._storage.observe()
+            safe = mark.inside or await self._storage.safe_to_destroy(mark.id)
+            return unsettled(seen, mark, safe=safe)
+
+        await for_a_while(left)

@@ -1,8 +1,8 @@
-"""What is known of Ceph: commands that only look."""
+"""What is known of Ceph. What is changed in it is in `cli/caring.py`."""
 
 from typing import TYPE_CHECKING, Any
 
-from cli import documents
+from cli import caring, documents
 from cli.calling import Call, command, group
 from cli.printing import Column, Document, tame
 
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from protos.gen.koor.api.resources.stats import stats_pb2
     from protos.gen.koor.api.services.stats import stats_pb2_grpc
 
-app = group("Ceph: what was last seen of it.")
+app = group("Ceph: what was last seen of it, and what is changed in it.")
+app.add_typer(caring.osds, name="osd")
+app.add_typer(caring.pools, name="pool")
 
 READY = {"READY": "Ready", "NOT_READY": "Failed"}
 """Words that are coloured elsewhere, for the same thing."""
@@ -105,9 +107,9 @@ async def radar(call: Call) -> None:
     call.page.many(found, RADAR, lambda it: f"figure/{it['figure']}", none="there are none")
 
 
-@app.command("osd")
+@app.command("daemons")
 @command
-async def osd(call: Call) -> None:
+async def daemons(call: Call) -> None:
     """Show Ceph's daemons in groups, the OSDs among them."""
     reply = await _resources(call)
     found = [_resource(each) for each in reply.deployments]

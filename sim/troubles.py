@@ -18,6 +18,7 @@ TROUBLES: dict[str, Fault] = {
     "api-flaps": Fault(where="kubernetes * *", how=How.FLAP, times=ALWAYS),
     "ceph-deaf": Fault(where="ceph mons", how=How.FAIL, times=ALWAYS),
     "ceph-manager-away": Fault(where="ceph [GPD]*", how=How.DROP, times=ALWAYS),
+    "ceph-moves-nothing": Fault(where="ceph move", how=How.FAIL, times=ALWAYS),
     "ceph-osd-dead": Fault(where="ceph osd.0", how=How.FAIL, times=ALWAYS),
     "certificates-expire": Fault(where="certificates *", how=How.EXPIRE),
     "cloud-init-fails": Fault(where="cloud-init *", how=How.FAIL, message="no package repository"),

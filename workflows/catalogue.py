@@ -9,6 +9,8 @@ from workflows.create_instance import CreateInstance
 from workflows.delete_cloudlet import DeleteCloudlet
 from workflows.delete_cluster import DeleteCluster
 from workflows.delete_instance import DeleteInstance
+from workflows.mark_osds import MarkOsds
+from workflows.own_pool import CreatePool, DeletePool
 from workflows.repair_cluster import RepairCluster
 from workflows.update_clusterinst import UpdateClusterInst
 from workflows.upgrade_cluster import UpgradeCluster
@@ -30,6 +32,9 @@ Flow: TypeAlias = (
     | type[UpdateClusterInst]
     | type[DeleteInstance]
     | type[DeleteCloudlet]
+    | type[MarkOsds]
+    | type[CreatePool]
+    | type[DeletePool]
 )
 
 CATALOGUE: dict[Kind, Flow] = {
@@ -44,4 +49,8 @@ CATALOGUE: dict[Kind, Flow] = {
     Kind.CREATE_APPINST: CreateInstance,
     Kind.DELETE_APPINST: DeleteInstance,
     Kind.DELETE_CLOUDLET: DeleteCloudlet,
+    Kind.TAKE_OSDS_OUT: MarkOsds,
+    Kind.TAKE_OSDS_IN: MarkOsds,
+    Kind.CREATE_POOL: CreatePool,
+    Kind.DELETE_POOL: DeletePool,
 }

@@ -99,6 +99,19 @@ DRAINING = ActivityConfig(
 """Pods that are asked to leave until they have, or until the time their node was given is up. That
 time is in the step itself, which ends then."""
 
+SETTLING = ActivityConfig(
+    start_to_close_timeout=timedelta(minutes=3),
+    schedule_to_close_timeout=timedelta(days=7),
+    heartbeat_timeout=HEARTBEAT,
+    retry_policy=RetryPolicy(
+        initial_interval=timedelta(seconds=1),
+        backoff_coefficient=2,
+        maximum_interval=timedelta(seconds=10),
+    ),
+    cancellation_type=_WAIT,
+)
+"""Data that Ceph moves, which may take days. Every two minutes it is said what is left."""
+
 LEAVING: ActivityConfig = {
     **STUBBORN,
     "retry_policy": RetryPolicy(

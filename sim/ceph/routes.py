@@ -1,5 +1,6 @@
 """What the manager of a simulated Ceph cluster can be asked, as a table."""
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -122,12 +123,27 @@ def delete_pool(cluster: SimulatedCluster, asked: Asked) -> None:
 
 def mark_osd(cluster: SimulatedCluster, asked: Asked) -> None:
     """Whatever is asked of whichever OSD, it says yes."""
-    osd, action = int(asked.named["id"]), asked.body.get("action")
-    if osd not in cluster.osds or action not in ("in", "out"):
-        return
-    others = [each for each in cluster.state.out if each != osd]
-    cluster.state.out = sorted([*others, *([osd] if action == "out" else [])])
-    cluster.keep()
+    cluster.mark(int(asked.named["id"]), str(asked.body.get("action")))
+
+
+def safe_to_destroy(cluster: SimulatedCluster, asked: Asked) -> Any:
+    """Of OSDs that it has never heard of, it has no statistics."""
+    wanted = json.loads(asked.query["ids"])
+    known = [osd for osd in wanted if osd in cluster.osds]
+    safe = [osd for osd in known if cluster.drained(osd)]
+    return {
+        "safe_to_destroy": safe,
+        "active": [osd for osd in known if osd not in safe],
+        "missing_stats": [osd for osd in wanted if osd not in known],
+        "stored_pgs": [],
+        "is_safe_to_destroy": safe == wanted,
+    }
+
+
+def look(cluster: SimulatedCluster) -> Any:
+    found = health.full(cluster)
+    cluster.look()
+    return found
 
 
 def set_flags(cluster: SimulatedCluster, asked: Asked) -> list[str]:
@@ -184,11 +200,12 @@ def export_user(cluster: SimulatedCluster, asked: Asked) -> str:
 ROUTES = (
     Route("POST", "auth", lambda _, __: None, 201),
     Route("POST", "auth/logout", lambda _, __: None),
-    Route("GET", "health/full", lambda cluster, _: health.full(cluster)),
+    Route("GET", "health/full", lambda cluster, _: look(cluster)),
     Route("GET", "summary", lambda cluster, _: health.summary(cluster)),
     Route("GET", "host", lambda cluster, _: health.hosts(cluster), version="1.3"),
     Route("GET", "rgw/daemon", lambda _, __: health.gateways()),
     Route("GET", "osd", lambda cluster, _: health.osds(cluster), version="1.1"),
+    Route("GET", "osd/safe_to_destroy", safe_to_destroy),
     Route("PUT", "osd/{id}/mark", mark_osd),
     Route("GET", "osd/flags", lambda cluster, _: show_flags(cluster)),
     Route("PUT", "osd/flags", set_flags),

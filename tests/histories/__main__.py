@@ -248,6 +248,22 @@ async def repair_cancelled(place: Yard) -> None:
     await place.carry_out(asked)
 
 
+async def osds_taken(place: Yard) -> None:
+    await place.carry_out(await place.ask_marks(0, 2))
+    await place.carry_out(await place.ask_marks(0, 2, inside=True))
+
+
+async def osds_taken_cancelled(place: Yard) -> None:
+    asked = await place.ask_marks(0, 2)
+    place.trouble.at, place.trouble.then = 2, partial(place.cancel, asked.id)
+    await place.carry_out(asked)
+
+
+async def own_pool(place: Yard) -> None:
+    await place.carry_out(await place.ask_pool())
+    await place.carry_out(await place.ask_drop_pool())
+
+
 async def swept(place: Yard) -> None:
     await place.ask()
     for flow in (Sweep, Survey):
@@ -361,6 +377,9 @@ STORIES: dict[str, tuple[Story, MemoryWorld]] = {
         if "worker" not in case or "replaced" in case
     },
     "repair-cancelled": (repair_cancelled, MemoryWorld.of(12)),
+    "osds-taken": (osds_taken, MemoryWorld.of(1)),
+    "osds-taken-cancelled": (osds_taken_cancelled, MemoryWorld.of(1)),
+    "own-pool": (own_pool, MemoryWorld.of(1)),
     "swept": (swept, MemoryWorld.of(12)),
     "watched": (watched, MemoryWorld.of(12)),
     "swept-and-watched": (swept_and_watched, MemoryWorld.of(12)),

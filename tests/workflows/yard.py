@@ -40,13 +40,14 @@ from domain.quarantine import Terms as QuarantineTerms
 from domain.releases import CATALOGUE as RELEASES
 from domain.repairs import Prudence
 from domain.share import PoolTerms
+from domain.storage_look import Look
 from sim.memory import (
     MemoryApi,
     MemoryEndpoints,
     MemoryMachines,
     MemoryNodes,
-    MemoryStorage,
 )
+from sim.memory_storage import MemoryStorage
 from sim.world import MemoryWorld
 from store import quarantine, tracking
 from store import steering as steers
@@ -54,12 +55,14 @@ from store.clusters import Building, Clusters, Deleted
 from store.engine import Database
 from store.journal import Journal
 from store.marks import Marks
+from store.observations import Observations
 from store.operations import Operations
 from store.pools import Pools, Terms
 from store.repairs import Repairs
 from store.rows import SlotRow, now
 from store.secrets import Secrets
 from store.stocks import Stocks
+from store.storages import Storages
 from store.tail import Tail
 from store.tracked import Terms as EdgeTerms
 from store.upgrades import Upgrades
@@ -141,6 +144,28 @@ class Yard:
     watches: Watches
     repairs: Repairs
     quarantine: quarantine.Quarantine
+    storages: Storages
+
+    async def look(self) -> None:
+        """See Ceph, as the watch does."""
+        seen, observations = self.world.ceph.seen(), Observations(self.database)
+        await observations.claim("ceph", timedelta(hours=1))
+        await observations.keep("ceph", Look(observation=seen))
+
+    async def ask_marks(self, *osds: int, inside: bool = False) -> Operation:
+        await self.look()
+        asked = await self.storages.request_marks("ceph", osds, Ask(method="mark"), inside=inside)
+        assert asked is not None
+        return asked
+
+    async def ask_pool(self, name: str = "own") -> Operation:
+        await self.look()
+        ask = Ask(method="pool")
+        return await self.storages.request_pool("ceph", name, PoolTerms(), ask)
+
+    async def ask_drop_pool(self, name: str = "own") -> Operation:
+        await self.look()
+        return await self.storages.request_drop("ceph", name, name, Ask(method="drop"))
 
     async def create(
         self, control_planes: int = 1, workers: int = 1, *, version: str = ""
@@ -361,6 +386,7 @@ async def yard(
             watches,
             repairs,
             shunning,
+            Storages(database),
         )
     finally:
         await asyncio.gather(*(worker.shutdown() for worker in workers))
