@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from domain.ceph_releases import KNOWN
 from domain.errors import Failed
 from domain.machine import Erasing
 
@@ -92,6 +93,10 @@ class Ceph(Part):
     )
     namespace: str = Field("rook-ceph", description="where in that cluster")
     pool: Pool = Pool()
+    releases: tuple[str, ...] = Field(
+        KNOWN,
+        description="the versions that it may be upgraded to, each by its three numbers",
+    )
     look_seconds: float = Field(
         15.0, ge=1, description="between two looks at it; without news for three it is offline"
     )

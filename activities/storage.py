@@ -2,10 +2,10 @@
 
 from temporalio import activity
 
-from activities.waiting import for_a_while
+from activities.waiting import for_a_while, news
 from domain.share import Identity, PoolMade, PoolWanted
-from domain.storage_gates import refuse, unsettled
-from domain.storage_plan import Marking, OsdMark
+from domain.storage_gates import alarming, refuse, refuse_upgrade, unsettled
+from domain.storage_plan import Marking, OsdMark, Renewal, Target
 from domain.storage_ports import Storage as Port
 
 
@@ -53,3 +53,33 @@ class Storage:
             return unsettled(seen, mark, safe=safe)
 
         await for_a_while(left)
+
+    @activity.defn(name="storage.check_upgrade")
+    async def check_upgrade(self, target: Target) -> None:
+        """Whether it may be upgraded, as Ceph is now. One that is under way already is gone on
+        with: it passed before."""
+        if not (await self._storage.renewal()).running:
+            refuse_upgrade(await self._storage.observe(), target)
+
+    @activity.defn(name="storage.begin_upgrade")
+    async def begin_upgrade(self, target: Target) -> None:
+        """Safe to repeat: what is under way goes on."""
+        await self._storage.begin_upgrade(target)
+
+    @activity.defn(name="storage.pause_upgrade")
+    async def pause_upgrade(self, _target: Target) -> None:
+        """Safe to repeat: none under way is success."""
+        await self._storage.pause_upgrade()
+
+    @activity.defn(name="storage.wait_upgraded")
+    async def wait_upgraded(self, target: Target) -> Renewal:
+        """Wait until there is news of it, or for a minute."""
+
+        async def look() -> Renewal:
+            alarm = alarming(await self._storage.observe())
+            return (await self._storage.renewal()).model_copy(update={"trouble": alarm})
+
+        def is_news(seen: Renewal) -> bool:
+            return bool(not seen.running or seen.trouble or seen.done != target.done)
+
+        return await news("the upgrade of Ceph", look, is_news)

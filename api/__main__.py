@@ -134,7 +134,8 @@ class Api:
         certificates = encryption(settings.tls)
         door = Door(meters, self._entrance.gate, self._entrance.trail)
         clusters, at_the_edge = self._clusters(built), self._edge()
-        ceph = services(self._database, launch, settings.ceph.name, self._pooled())
+        said = settings.ceph
+        ceph = services(self._database, launch, said.name, self._pooled(), said.releases)
         served = [
             *self._entrance.services,
             clusters,

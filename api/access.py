@@ -97,6 +97,7 @@ OPS = {
     "windlass.v1.Storage/ListPools": READ,
     "windlass.v1.Storage/CreatePool": CHANGE,
     "windlass.v1.Storage/DeletePool": CHANGE,
+    "windlass.v1.Storage/Upgrade": CHANGE,
     "windlass.v1.Users/WhoAmI": SIGNED_IN,
     "windlass.v1.Users/Add": GOVERN,
     "windlass.v1.Users/List": INSPECT,

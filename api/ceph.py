@@ -1,5 +1,6 @@
 """What is served of Ceph: what is known of it, and what is changed in it."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from api.door import Service
@@ -20,11 +21,18 @@ class Ceph(NamedTuple):
     changed: Service
 
 
-def services(database: Database, launch: Launch, cluster: str, terms: PoolTerms | None) -> Ceph:
-    """`terms`: what pools are made with. None: there is no Ceph cluster here."""
+def services(
+    database: Database,
+    launch: Launch,
+    cluster: str,
+    terms: PoolTerms | None,
+    releases: Sequence[str],
+) -> Ceph:
+    """`terms`: what pools are made with. None: there is no Ceph cluster here. `releases`: to which
+    versions it may be upgraded."""
     observations = Observations(database)
     stats = StatsService(Newest(observations, cluster) if terms else None)
-    storage = Storage(Storages(database), observations, launch, cluster, terms)
+    storage = Storage(Storages(database), observations, launch, cluster, terms, releases)
     return Ceph(
         Service(stats_pb2.DESCRIPTOR.services_by_name["StatsService"], stats),
         Service(storage_pb2.DESCRIPTOR.services_by_name["Storage"], storage),

@@ -1,6 +1,6 @@
 """`windlass storage osd` and `windlass storage pool`: Ceph, looked after."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -39,6 +39,15 @@ POOLS = (
 )
 
 
+class Asked(NamedTuple):
+    """How a change is asked for."""
+
+    plan: bool
+    key: str
+    wait: bool
+    within: str
+
+
 def storage(call: Call) -> "StorageStub":
     from protos.gen.ops.storage_pb2_grpc import StorageStub
 
@@ -74,7 +83,8 @@ async def out(
     It is refused, with all reasons, if a pool would not find a place for every copy, if the others
     would get too full, or while Ceph is not well. It is done when Ceph would let each of them be
     destroyed; until then windlass op cancel takes them in again."""
-    await _mark(call, "TakeOsdsOut", ids, plan=plan, key=request_id, wait=wait, within=within)
+    asked = Asked(plan=plan, key=request_id, wait=wait, within=within)
+    await _mark(call, "TakeOsdsOut", ids, asked)
 
 
 @osds.command("in")
@@ -91,17 +101,15 @@ async def back_in(
 
     It is refused while one of them is down. Until all is where it should be, windlass op cancel
     takes them out again."""
-    await _mark(call, "TakeOsdsIn", ids, plan=plan, key=request_id, wait=wait, within=within)
+    asked = Asked(plan=plan, key=request_id, wait=wait, within=within)
+    await _mark(call, "TakeOsdsIn", ids, asked)
 
 
-async def _mark(
-    call: Call, method: str, ids: list[int], *, plan: bool, key: str, wait: bool, within: str
-) -> None:
+async def _mark(call: Call, method: str, ids: list[int], asked: Asked) -> None:
     from protos.gen.ops.storage_pb2 import TakeOsdsRequest
 
     request = TakeOsdsRequest(osds=ids)
-    named = ", ".join(f"osd.{each}" for each in ids)
-    await _change(call, method, request, named, plan=plan, key=key, wait=wait, within=within)
+    await change(call, method, request, ", ".join(f"osd.{each}" for each in ids), asked)
 
 
 @pools.command("list")
@@ -135,10 +143,8 @@ async def create_pool(
     from protos.gen.ops.storage_pb2 import CreatePoolRequest
 
     request = CreatePoolRequest(name=name, copies=copies, groups=groups, most_bytes=most)
-    said = f"the pool {name}"
-    await _change(
-        call, "CreatePool", request, said, plan=plan, key=request_id, wait=wait, within=within
-    )
+    asked = Asked(plan=plan, key=request_id, wait=wait, within=within)
+    await change(call, "CreatePool", request, f"the pool {name}", asked)
 
 
 @pools.command("delete")
@@ -165,34 +171,22 @@ async def delete_pool(
             f"--delete-data does not say {name}", Code.USAGE, do=f"--delete-data {name}"
         )
     request = DeletePoolRequest(name=name, confirmed=confirmed)
-    said = f"the pool {name}"
-    await _change(
-        call, "DeletePool", request, said, plan=plan, key=request_id, wait=wait, within=within
-    )
+    asked = Asked(plan=plan, key=request_id, wait=wait, within=within)
+    await change(call, "DeletePool", request, f"the pool {name}", asked)
 
 
-async def _change(
-    call: Call,
-    method: str,
-    request: Any,
-    named: str,
-    *,
-    plan: bool,
-    key: str,
-    wait: bool,
-    within: str,
-) -> None:
+async def change(call: Call, method: str, request: Any, named: str, asked: Asked) -> None:
     """Ask for it, or only for what would be done."""
     from protos.gen.ops.operations_pb2 import SUCCEEDED
 
-    limit = seconds(within)
-    if plan:
+    limit = seconds(asked.within)
+    if asked.plan:
         await planning.foreseen(call, method, request, service=SERVICE)
         return
-    _, operation = await call.change(getattr(storage(call), method), request, key)
+    _, operation = await call.change(getattr(storage(call), method), request, asked.key)
     if operation:
         call.page.say(tame(f"{named}: accepted"))
-        await changed(call, operation, SUCCEEDED, wait=wait, limit=limit)
+        await changed(call, operation, SUCCEEDED, wait=asked.wait, limit=limit)
         return
     call.page.say(tame(f"{named}: nothing to do, all is as it is asked for"))
     if call.page.for_programs:

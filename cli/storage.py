@@ -1,9 +1,12 @@
 """What is known of Ceph. What is changed in it is in `cli/caring.py`."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from cli import caring, documents
 from cli.calling import Call, command, group
+from cli.options import Plan, RequestId, Timeout, Wait
 from cli.printing import Column, Document, tame
 
 if TYPE_CHECKING:
@@ -127,8 +130,33 @@ async def pools(call: Call) -> None:
 
 @app.command("upgrade")
 @command
-async def upgrade(call: Call) -> None:
-    """Show which version Ceph runs, and whether it is upgraded by itself."""
+async def upgrade(
+    call: Call,
+    version: Annotated[
+        str, typer.Argument(metavar="VERSION", help="To which; else it is shown which runs.")
+    ] = "",
+    plan: Plan = False,
+    request_id: RequestId = "",
+    wait: Wait = False,
+    within: Timeout = "24h",
+) -> None:
+    """Upgrade Ceph, or show which version it runs.
+
+    It is refused, with all reasons, while Ceph is not fit for it. There is no way back: windlass op
+    pause and windlass op cancel pause it in Ceph; asking for the same version again goes on. When
+    no daemon was replaced for 20 minutes, or Ceph is in trouble, it is paused and waits for
+    windlass op approve."""
+    if version:
+        from protos.gen.ops.storage_pb2 import UpgradeStorageRequest
+
+        request = UpgradeStorageRequest(version=version)
+        asked = caring.Asked(plan=plan, key=request_id, wait=wait, within=within)
+        await caring.change(call, "Upgrade", request, f"Ceph {version}", asked)
+        return
+    await _shown(call)
+
+
+async def _shown(call: Call) -> None:
     from protos.gen.koor.api.resources.stats.stats_pb2 import UpgradeMode
     from protos.gen.koor.api.services.stats.stats_pb2 import GetKoorClusterRequest
 

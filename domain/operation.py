@@ -30,6 +30,7 @@ class Kind(StrEnum):
     TAKE_OSDS_IN = "take-osds-in"
     CREATE_POOL = "create-pool"
     DELETE_POOL = "delete-pool"
+    UPGRADE_STORAGE = "upgrade-storage"
 
 
 CHANGES = frozenset({Kind.ADD_NODE_POOL, Kind.SCALE_NODE_POOL, Kind.DELETE_NODE_POOL})
@@ -49,6 +50,7 @@ TRACKED = frozenset(
 STORED = frozenset(
     {
         *(Kind.TAKE_OSDS_OUT, Kind.TAKE_OSDS_IN, Kind.CREATE_POOL, Kind.DELETE_POOL),
+        Kind.UPGRADE_STORAGE,
     }
 )
 """The kinds that change a Ceph cluster for its own sake, and belong to no cluster of ours."""

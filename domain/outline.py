@@ -79,6 +79,9 @@ USUALLY: dict[str, float] = {
     "storage.check_marking": 1,
     "storage.mark_osd": 1,
     "storage.wait_settled": 600,
+    "storage.check_upgrade": 1,
+    "storage.begin_upgrade": 2,
+    "storage.wait_upgraded": 60,
 }
 """Seconds on real metal, to weigh steps by until there are runs to learn from."""
 
@@ -312,6 +315,12 @@ def _dropping(plan: StoragePlan) -> tuple[Leg, ...]:
     return tuple(Leg(lanes=(lane,)) for lane in reversed(lanes))
 
 
+def _renewing(plan: StoragePlan) -> tuple[Leg, ...]:
+    """How often it has to be waited is not foreseen."""
+    verbs = ("storage.check_upgrade", "storage.begin_upgrade", "storage.wait_upgraded")
+    return (Leg(lanes=(_lane(plan.cluster, *verbs),)),) if plan.target else ()
+
+
 OUTLINES = {
     Kind.CREATE_CLUSTER: _create,
     Kind.DELETE_CLUSTER: _delete,
@@ -325,6 +334,7 @@ STORAGE_OUTLINES = {
     Kind.TAKE_OSDS_IN: _marking,
     Kind.CREATE_POOL: _sharing,
     Kind.DELETE_POOL: _dropping,
+    Kind.UPGRADE_STORAGE: _renewing,
 }
 
 

@@ -6,15 +6,27 @@ and its figures, and all are told at once."""
 
 from collections.abc import Collection, Iterable
 
+from domain.ceph_releases import too_far
 from domain.errors import Conflict, NotFound
 from domain.storage import Light, Observation, Osd, Pool, count
-from domain.storage_plan import Marking, OsdMark
+from domain.storage_plan import Marking, OsdMark, Target
 
 FULLEST = 0.85
 """Ceph's own nearfull: beyond it OSDs that are left might fill up while data moves to them."""
 
 FORBIDDING = frozenset({"OSD_NEARFULL", "OSD_BACKFILLFULL", "OSD_FULL"})
 """Checks that are warnings only, and during which no data is to be moved."""
+
+BEARABLE = frozenset(
+    {
+        *("OSD_SLOW_PING_TIME_BACK", "OSD_SLOW_PING_TIME_FRONT", "POOL_NEARFULL"),
+        *("SLOW_OPS", "BLUESTORE_SLOW_OP_ALERT"),
+    }
+)
+"""Checks that latch, or that say nothing about whether daemons may be restarted."""
+
+FEWEST_MONS, FEWEST_MANAGERS = 3, 2
+FULLEST_BEFORE_UPGRADE = 0.75
 
 RESTING = frozenset({"active", "clean", "scrubbing", "deep"})
 """What a placement group may say of itself while all is well."""
@@ -140,3 +152,45 @@ def unsettled(seen: Observation, mark: OsdMark, *, safe: bool) -> str:
     if not (mark.inside or safe):
         return f"{mark.named} still holds what is nowhere else"
     return ""
+
+
+def refuse_upgrade(seen: Observation, target: Target, *, known: bool = True) -> None:
+    """Conflict with all reasons, if the cluster may not be upgraded to that now."""
+    standing = len(seen.managers)
+    unwell = [f"{check.code}: {check.says}" for check in seen.checks if check.code not in BEARABLE]
+    unrest, quorum = restless(seen), len(seen.mons.quorum)
+    reasons = [
+        *_blind(seen, known=known),
+        *too_far(seen.version, target.version),
+        *unwell,
+        *(
+            said
+            for refused, said in (
+                (unrest, f"{unrest} of {groups(seen)} placement groups are not active and clean"),
+                (quorum < FEWEST_MONS, f"{quorum} mons are in quorum, and {FEWEST_MONS} must be"),
+                (standing < FEWEST_MANAGERS, f"{standing} manager is there, and no other"),
+                (seen.osds.flags, f"flags are set: {', '.join(seen.osds.flags)}"),
+                (
+                    seen.capacity.used_ratio >= FULLEST_BEFORE_UPGRADE,
+                    f"{seen.capacity.used_ratio:.0%} of its space is used",
+                ),
+            )
+            if refused
+        ),
+    ]
+    if reasons:
+        raise Conflict(
+            f"Ceph may not be upgraded to {target.version} now: {'; '.join(reasons)}",
+            subject=target.cluster,
+            reason="STORAGE_NOT_SAFE",
+            do="windlass storage status shows how Ceph is; ask again once it is well",
+            facts={"version": seen.version},
+        )
+
+
+def alarming(seen: Observation) -> str:
+    """Why an upgrade that is under way must not go on. Copies are missing now and then meanwhile;
+    what nobody is served by, or what Ceph calls an error, is another thing."""
+    if seen.inactive:
+        return f"{seen.inactive} placement groups serve nobody"
+    return next((f"{it.code}: {it.says}" for it in seen.checks if it.light is Light.ERR), "")

@@ -60,12 +60,50 @@ class Marking(Frozen):
         return frozenset(mark.id for mark in self.marks)
 
 
+class Target(Frozen):
+    """The version that a Ceph cluster is to run."""
+
+    cluster: str
+    version: str
+    done: int = 0
+    """How many daemons ran it when it was last looked: more, or fewer, are news."""
+
+    @property
+    def named(self) -> str:
+        return self.cluster
+
+
+class Renewal(Frozen):
+    """How far the upgrade of a Ceph cluster has come."""
+
+    version: str
+    """What its manager runs."""
+    running: bool = False
+    """Whether any upgrade is under way, paused or not."""
+    paused: bool = False
+    image: str = ""
+    """What it is upgraded to, as whoever does it says."""
+    done: int = 0
+    total: int = 0
+    """Daemons. 0: nobody says."""
+    trouble: str = ""
+    """Why it must not go on."""
+
+    def is_over(self, target: Target) -> bool:
+        return not self.running and self.version == target.version
+
+    def said(self, target: Target) -> str:
+        counted = f"{self.done} of {self.total} daemons run" if self.total else "on the way to"
+        return f"{counted} {target.version}"
+
+
 class StoragePlan(Frozen):
     """What an operation on a Ceph cluster was accepted to do: one of these."""
 
     cluster: str
     marking: Marking | None = None
     share: Share | None = None
+    target: Target | None = None
 
 
 def ids(said: tuple[int, ...]) -> tuple[int, ...]:

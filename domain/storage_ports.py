@@ -10,7 +10,7 @@ from domain.ports import Node
 from domain.share import Identity, PoolMade, PoolWanted
 from domain.storage import Observation
 from domain.storage_home import Home
-from domain.storage_plan import OsdMark
+from domain.storage_plan import OsdMark, Renewal, Target
 
 
 class Sight(Protocol):
@@ -27,7 +27,22 @@ class Residence(Protocol):
         """Its nodes, and what runs in that namespace. Kinds that are not there are left out."""
 
 
-class Storage(Sight, Protocol):
+class Upgrades(Protocol):
+    """Whoever replaces the daemons of a Ceph cluster by those of another version. There is no way
+    back: it can be paused, and go on."""
+
+    async def begin_upgrade(self, target: Target) -> None:
+        """Set out for that version, or go on with it. Asking while it is under way, or over,
+        changes nothing. Conflict if it is on its way to another."""
+
+    async def pause_upgrade(self) -> None:
+        """Replace no further daemon. None under way is success."""
+
+    async def renewal(self) -> Renewal:
+        """How far it has come."""
+
+
+class Storage(Sight, Upgrades, Protocol):
     """A Ceph cluster, for those who change it."""
 
     async def ensure_pool(self, wanted: PoolWanted) -> PoolMade:

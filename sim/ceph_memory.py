@@ -4,10 +4,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from domain.share import OWNER
-from domain.storage import Capacity, Light, Observation, Osd, Osds, Pool
-from domain.storage_plan import OsdMark
+from domain.storage import Capacity, Light, Manager, Mon, Mons, Observation, Osd, Osds, Pool
+from domain.storage_plan import OsdMark, Renewal
 
 GROUPS = 8
+DAEMONS = 4
+"""Those that an upgrade replaces."""
 
 
 @dataclass
@@ -29,6 +31,38 @@ class MemoryCeph:
     """Those that were made, and whose each is."""
     numbers: list[str] = field(default_factory=lambda: ["", "first"])
     """Every pool there ever was: where it stands here is its number."""
+
+    version: str = "18.2.7"
+    renewing: str = ""
+    """To which version it is being upgraded."""
+    renewing_paused: bool = False
+    renewed: int = 0
+    """How many of its daemons run it already."""
+    stuck: int = -1
+    """After so many no further one is replaced. -1: all are."""
+    begun: list[str] = field(default_factory=list)
+    """Every upgrade that was begun anew."""
+
+    def renew(self, version: str) -> None:
+        if version not in (self.version, self.renewing):
+            self.renewing, self.renewed = version, 0
+            self.begun.append(version)
+        self.renewing_paused = False
+
+    def renewal(self) -> Renewal:
+        """A daemon is replaced with each look."""
+        if self.renewing and not self.renewing_paused and self.renewed != self.stuck:
+            self.renewed += 1
+            if self.renewed >= DAEMONS:
+                self.version, self.renewing = self.renewing, ""
+        return Renewal(
+            version=self.version,
+            running=bool(self.renewing),
+            paused=self.renewing_paused,
+            image=f"ceph:v{self.renewing}",
+            done=self.renewed,
+            total=DAEMONS,
+        )
 
     def number(self, name: str) -> int:
         return len(self.numbers) - 1 - self.numbers[::-1].index(name)
@@ -60,7 +94,9 @@ class MemoryCeph:
         return Observation(
             at=datetime.now(UTC),
             live=True,
-            version="18.2.7",
+            version=self.version,
+            mons=Mons(all=tuple(Mon(name=each, in_quorum=True) for each in "abc")),
+            manager=Manager(active="x", standbys=("y",)),
             fsid="memory",
             light=Light.OK,
             osds=Osds(all=osds),

@@ -4,7 +4,7 @@ from domain.errors import AlreadyExists
 from domain.share import Identity, PoolMade, PoolWanted
 from domain.storage import Observation
 from domain.storage_gates import is_marked
-from domain.storage_plan import OsdMark
+from domain.storage_plan import OsdMark, Renewal, Target
 from sim.world import MemoryWorld
 
 
@@ -43,3 +43,12 @@ class MemoryStorage:
 
     async def safe_to_destroy(self, osd: int) -> bool:
         return self._world.ceph.drained(osd)
+
+    async def begin_upgrade(self, target: Target) -> None:
+        self._world.ceph.renew(target.version)
+
+    async def pause_upgrade(self) -> None:
+        self._world.ceph.renewing_paused = bool(self._world.ceph.renewing)
+
+    async def renewal(self) -> Renewal:
+        return self._world.ceph.renewal()

@@ -20,6 +20,7 @@ TROUBLES: dict[str, Fault] = {
     "ceph-manager-away": Fault(where="ceph [GPD]*", how=How.DROP, times=ALWAYS),
     "ceph-moves-nothing": Fault(where="ceph move", how=How.FAIL, times=ALWAYS),
     "ceph-osd-dead": Fault(where="ceph osd.0", how=How.FAIL, times=ALWAYS),
+    "ceph-upgrade-stalls": Fault(where="ceph upgrade", how=How.FAIL, times=ALWAYS),
     "certificates-expire": Fault(where="certificates *", how=How.EXPIRE),
     "cloud-init-fails": Fault(where="cloud-init *", how=How.FAIL, message="no package repository"),
     "cloud-init-lasts": Fault(where="cloud-init *", how=How.SLOW, seconds=60),

@@ -3,22 +3,25 @@
 What is asked for is judged by the last look at the cluster, and once more by a fresh one before
 anything is touched."""
 
+from collections.abc import Sequence
 from uuid import uuid4
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.ceph_releases import refuse_unknown
 from domain.errors import AlreadyExists, Conflict, NotFound
-from domain.operation import ACTIVE, Ask, Kind, Operation, OperationId
+from domain.operation import ACTIVE, Ask, Kind, Operation, OperationId, Stage
 from domain.outline import keys, outline
 from domain.share import OWNER, PoolTerms, Share, shared
 from domain.storage import Light, Pool
-from domain.storage_gates import refuse
+from domain.storage_gates import refuse, refuse_upgrade
 from domain.storage_look import Seen
 from domain.storage_plan import (
     Marking,
     OsdMark,
     StoragePlan,
+    Target,
     ids,
     pool_name,
     pool_subject,
@@ -26,7 +29,7 @@ from domain.storage_plan import (
     subject,
 )
 from domain.wishes import refuse_wishes
-from store import answers, observations, operations, recording, rehearsal
+from store import answers, observations, operations, recording, rehearsal, steps
 from store.clusters import IS_LIVING
 from store.engine import Store, reading, transaction
 from store.rows import ClusterRow, OperationRow, now
@@ -105,10 +108,42 @@ class Storages(Store):
         plan = StoragePlan(cluster=cluster, share=share.model_copy(update={"pool": doomed}))
         return await _accepted(session, Kind.DELETE_POOL, pool_subject(name), plan, ask)
 
+    @transaction
+    async def request_upgrade(
+        self, session: AsyncSession, cluster: str, version: str, known: Sequence[str], ask: Ask
+    ) -> Operation | None:
+        """Have Ceph upgraded. None if it runs that version."""
+        if earlier := await answers.answered(session, ask):
+            return operations.as_operation(earlier)
+        refuse_unknown(version, known)
+        seen = await observations.newest(session, cluster)
+        if seen.look.observation.version == version:
+            return None
+        target = Target(cluster=cluster, version=version)
+        if not await _was_begun(session, target):  # what was is mixed, and gone on with
+            known_now = seen.light(now()) is not Light.OFFLINE
+            refuse_upgrade(seen.look.observation, target, known=known_now)
+        plan = StoragePlan(cluster=cluster, target=target)
+        return await _accepted(session, Kind.UPGRADE_STORAGE, subject(cluster), plan, ask)
+
     @reading
     async def pools(self, session: AsyncSession, cluster: str) -> list[Owned]:
         """The pools that were seen last, by name, and whose they are."""
         return await _owned(session, await observations.newest(session, cluster))
+
+
+async def _was_begun(session: AsyncSession, target: Target) -> bool:
+    """Whether the latest upgrade was to this version and left it unfinished."""
+    upgrades = select(OperationRow).where(
+        OperationRow.subject == subject(target.cluster),
+        OperationRow.kind == Kind.UPGRADE_STORAGE,
+    )
+    latest = await session.scalar(upgrades.order_by(OperationRow.created.desc()).limit(1))
+    if latest is None or latest.stage == Stage.SUCCEEDED:
+        return False
+    plan = StoragePlan.model_validate_json(latest.plan)
+    begun = await steps.begun(session, latest.id, "storage.begin_upgrade")
+    return plan.target == target and begun
 
 
 async def _accepted(
@@ -131,7 +166,7 @@ async def _accepted(
         )
     if (trial := rehearsal.under_way()) is not None:
         trial.accepted = rehearsal.Accepted(kind, subject, plan)
-    steps = len(keys(outline(kind, plan)))
+    foreseen = len(keys(outline(kind, plan)))
     row = recording.write(
         session,
         OperationId(str(uuid4())),
@@ -139,7 +174,7 @@ async def _accepted(
         subject,
         plan.model_dump_json(),
         ask,
-        steps=steps,
+        steps=foreseen,
     )
     return operations.as_operation(row)
 

@@ -14,6 +14,7 @@ from workflows.own_pool import CreatePool, DeletePool
 from workflows.repair_cluster import RepairCluster
 from workflows.update_clusterinst import UpdateClusterInst
 from workflows.upgrade_cluster import UpgradeCluster
+from workflows.upgrade_storage import UpgradeStorage
 
 
 class Operates(Protocol):
@@ -35,6 +36,7 @@ Flow: TypeAlias = (
     | type[MarkOsds]
     | type[CreatePool]
     | type[DeletePool]
+    | type[UpgradeStorage]
 )
 
 CATALOGUE: dict[Kind, Flow] = {
@@ -53,4 +55,5 @@ CATALOGUE: dict[Kind, Flow] = {
     Kind.TAKE_OSDS_IN: MarkOsds,
     Kind.CREATE_POOL: CreatePool,
     Kind.DELETE_POOL: DeletePool,
+    Kind.UPGRADE_STORAGE: UpgradeStorage,
 }

@@ -180,6 +180,9 @@ OPERATION_DEADLINE = timedelta(hours=4)
 """After this a creation goes without the nodes that it still lacks. Without its first control
 plane it is given up and undone."""
 
+STALLED = timedelta(minutes=20)
+"""Without a daemon replaced for so long, somebody has to look at an upgrade of Ceph."""
+
 UNDO_DEADLINE = timedelta(minutes=15)
 """What an operation that was pushed aside gets to undo itself before it is fenced."""
 

@@ -1,5 +1,7 @@
 """The storage service: Ceph, looked after."""
 
+from collections.abc import Sequence
+
 from api.asking import Context, asked, refer
 from api.errors import wrong
 from api.launch import Launch
@@ -25,6 +27,7 @@ class Storage(StorageServicer):
         launch: Launch,
         cluster: str,
         terms: PoolTerms | None,
+        releases: Sequence[str],
     ) -> None:
         """`terms`: what pools are made with. None: there is no Ceph cluster here."""
         self._storages = storages
@@ -32,6 +35,7 @@ class Storage(StorageServicer):
         self._launch = launch
         self._cluster = cluster
         self._terms = terms
+        self._releases = releases
 
     async def ListOsds(self, request: pb.ListOsdsRequest, context: Context) -> pb.ListOsdsResponse:
         self._there()
@@ -76,6 +80,15 @@ class Storage(StorageServicer):
         self._there()
         operation = await self._storages.request_drop(
             self._cluster, request.name, request.confirmed, asked(request)
+        )
+        return self._begun(operation, context)
+
+    async def Upgrade(
+        self, request: pb.UpgradeStorageRequest, context: Context
+    ) -> pb.StorageChange:
+        self._there()
+        operation = await self._storages.request_upgrade(
+            self._cluster, request.version, self._releases, asked(request)
         )
         return self._begun(operation, context)
 

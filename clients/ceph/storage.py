@@ -6,13 +6,15 @@ from urllib.parse import quote
 
 from clients.ceph.identities import Identities
 from clients.ceph.session import Session, unreadable
+from clients.ceph.upgrades import RestUpgrades
 from domain.errors import AlreadyExists, Conflict, DomainError, NotFound, Unavailable
 from domain.ports import Vault
 from domain.share import Identity, PoolMade, PoolWanted
 from domain.storage import Observation
 from domain.storage_answers import Answers, observed
 from domain.storage_gates import is_marked
-from domain.storage_plan import OsdMark
+from domain.storage_plan import OsdMark, Renewal, Target
+from domain.storage_ports import Upgrades
 
 RULE = "replicated_rule"
 APPLICATION = "rbd"
@@ -27,8 +29,16 @@ put back, only what is ours to be taken away, and that may be done any number of
 class CephStorage:
     """One cluster, through its manager."""
 
-    def __init__(self, session: Session, identities: Identities, vault: Vault) -> None:
+    def __init__(
+        self,
+        session: Session,
+        identities: Identities,
+        vault: Vault,
+        upgrades: Upgrades | None = None,
+    ) -> None:
+        """`upgrades`: who replaces its daemons, if that is not its own orchestrator."""
         self._session = session
+        self._upgrades = upgrades or RestUpgrades(session)
         self._identities = identities
         self._vault = vault
 
@@ -142,6 +152,15 @@ class CephStorage:
             return osd in said["safe_to_destroy"]
         except (LookupError, TypeError) as error:
             raise unreadable("GET osd/safe_to_destroy", "a list of OSDs") from error
+
+    async def begin_upgrade(self, target: Target) -> None:
+        await self._upgrades.begin_upgrade(target)
+
+    async def pause_upgrade(self) -> None:
+        await self._upgrades.pause_upgrade()
+
+    async def renewal(self) -> Renewal:
+        return await self._upgrades.renewal()
 
     async def ensure_identity(self, identity: Identity) -> None:
         """The key goes from Ceph into the vault, and is seen by nobody between them."""

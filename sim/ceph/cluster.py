@@ -22,7 +22,8 @@ OSDS_PER_HOST = 2
 OSD_BYTES = 100 * GIB
 RELEASE = "18.2.7"
 LOOKS_PER_MOVE = 2
-BANNER = f"ceph version {RELEASE} (6b0e988052ec84cf2d4a54ff9bbbc5e720b621ad) reef (stable)"
+DAEMONS = 13
+"""Mons, managers, OSDs, metadata servers: those that an upgrade replaces."""
 
 
 class Pool(Record):
@@ -53,6 +54,12 @@ class State(Record):
     next_pool: int = 1
     out: list[int] = Field(default_factory=list)
     """OSDs that no data is placed on."""
+    version: str = RELEASE
+    """What the manager runs."""
+    renewing: str = ""
+    """The version that daemons are replaced by ones of. Empty: none are."""
+    paused: bool = False
+    renewed: int = 0
     moving: int = 0
     """So many looks until all that has to be moved has been."""
     flags: list[str] = Field(default_factory=list)
@@ -120,6 +127,24 @@ class SimulatedCluster:
         """Whether nothing that lies on an OSD is missing elsewhere."""
         healthy = not any("degraded" in state for state in self.all_states(self.dead()))
         return osd in self.state.out and not self.state.moving and healthy
+
+    @property
+    def banner(self) -> str:
+        return f"ceph version {self.state.version} (6b0e988052ec84cf2d4a54ff9bbbc5e7) (stable)"
+
+    def renew(self, version: str) -> None:
+        self.state.renewing, self.state.renewed, self.state.paused = version, 0, False
+        self.keep()
+
+    def replace(self) -> None:
+        """A daemon is replaced while somebody looks, unless something holds it: `ceph upgrade`."""
+        state = self.state
+        if not state.renewing or state.paused or self._faults.meet("ceph upgrade"):
+            return
+        state.renewed += 1
+        if state.renewed >= DAEMONS:
+            state.version, state.renewing = state.renewing, ""
+        self.keep()
 
     def hears_mons(self) -> bool:
         return self._faults.meet("ceph mons") is None

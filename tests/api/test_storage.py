@@ -140,6 +140,31 @@ async def test_pools_are_made_within_bounds_and_deleted_by_their_name_typed_twic
     assert (await storage.DeletePool(said, timeout=20)).operation
 
 
+async def test_an_upgrade_is_accepted_planned_and_refused(
+    observations: Observations, storage: StorageStub, caller: Caller
+) -> None:
+    await see(observations, MemoryCeph())
+    request = pb.UpgradeStorageRequest(version="19.2.3")
+    asked = ops.PlanRequest(
+        method="windlass.v1.Storage/Upgrade", request=request.SerializeToString()
+    )
+    plan = await caller.operations.Plan(asked, timeout=20)
+    assert (plan.kind, [step.verb for step in plan.steps][-1]) == (
+        "upgrade-storage",
+        "storage.wait_upgraded",
+    )
+    same = pb.UpgradeStorageRequest(version="18.2.7")
+    assert not (await storage.Upgrade(same, timeout=20)).operation
+    unknown = await refused(storage.Upgrade(pb.UpgradeStorageRequest(version="x"), timeout=20))
+    assert (unknown.code, unknown.reason) == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "CEPH_VERSION_UNKNOWN",
+    )
+    back = await refused(storage.Upgrade(pb.UpgradeStorageRequest(version="17.2.8"), timeout=20))
+    assert "Ceph does not go back" in back.message
+    assert (await storage.Upgrade(request, timeout=20)).operation
+
+
 class TestWithoutCeph:
     @pytest.fixture
     def settings(self, database_url: str, tmp_path: Path) -> Settings:

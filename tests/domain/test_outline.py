@@ -24,7 +24,7 @@ from domain.outline import (
 from domain.releases import Release
 from domain.repairs import Mending, Remedy, Repair
 from domain.share import PoolTerms, Share
-from domain.storage_plan import Marking, OsdMark, StoragePlan
+from domain.storage_plan import Marking, OsdMark, StoragePlan, Target
 
 RELEASE = Release(version="1.32.1", series="jammy")
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -120,6 +120,7 @@ STORAGE_PLANS: dict[Kind, dict[str, Any]] = {
     Kind.TAKE_OSDS_IN: {"marking": Marking(cluster="ceph", marks=(OsdMark(id=3, inside=True),))},
     Kind.CREATE_POOL: {"share": Share.of("c0ffee00-1", PoolTerms(), "own")},
     Kind.DELETE_POOL: {"share": Share.of("c0ffee00-1", PoolTerms(), "own")},
+    Kind.UPGRADE_STORAGE: {"target": Target(cluster="ceph", version="19.2.3")},
 }
 
 

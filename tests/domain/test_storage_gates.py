@@ -4,10 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.ceph_releases import KNOWN, newest, refuse_unknown, too_far
 from domain.errors import Conflict, Invalid, NotFound
-from domain.storage import Check, Light, Observation
-from domain.storage_gates import refuse, restless, unsettled
-from domain.storage_plan import MOST_OSDS, Marking, OsdMark, ids, pool_name, refuse_unconfirmed
+from domain.storage import Check, Light, Manager, Mons, Observation, Osds
+from domain.storage_gates import alarming, refuse, refuse_upgrade, restless, unsettled
+from domain.storage_plan import (
+    MOST_OSDS,
+    Marking,
+    OsdMark,
+    Renewal,
+    Target,
+    ids,
+    pool_name,
+    refuse_unconfirmed,
+)
 from sim.ceph_memory import MemoryCeph
 from tests.domain.ceph import seen
 
@@ -143,3 +153,65 @@ def test_data_goes_only_if_its_name_was_typed_twice() -> None:
     with pytest.raises(Conflict) as refusal:
         refuse_unconfirmed("backups", "")
     assert refusal.value.reason == "DATA_AT_STAKE"
+
+
+NEW = Target(cluster="ceph", version="19.2.3")
+FIT = MemoryCeph().seen()
+ILL = Check(code="MON_DOWN", light=Light.WARN, says="1/3 mons down")
+
+
+def test_a_cluster_that_is_well_may_be_upgraded() -> None:
+    refuse_upgrade(FIT, NEW)
+    slow = Check(code="SLOW_OPS", light=Light.WARN, says="slow")
+    refuse_upgrade(FIT.model_copy(update={"checks": (slow,)}), NEW)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"live": False}, "there is no news"),
+        ({"checks": (ILL,)}, "MON_DOWN: 1/3 mons down"),
+        ({"states": {"active+clean": 7, "peering": 1}}, "1 of 8 placement groups are not active"),
+        ({"mons": Mons()}, "0 mons are in quorum, and 3 must be"),
+        ({"manager": Manager(active="x")}, "1 manager is there, and no other"),
+        ({"osds": Osds(flags=("noout",))}, "flags are set: noout"),
+        ({"version": "16.2.15"}, "from 16.2.15 to 19.2.3 are more than 2 major versions"),
+        ({"version": "20.1.0"}, "it runs 20.1.0, and Ceph does not go back"),
+        ({"version": ""}, "nobody knows how to get from an unknown version"),
+    ],
+)
+def test_each_gate_refuses_with_its_figures(changed: dict[str, object], said: str) -> None:
+    with pytest.raises(Conflict, match=r"may not be upgraded to 19\.2\.3 now") as refusal:
+        refuse_upgrade(FIT.model_copy(update=changed), NEW)
+    assert said in refusal.value.message
+
+
+def test_all_reasons_are_told_at_once() -> None:
+    with pytest.raises(Conflict) as refusal:
+        refuse_upgrade(MemoryCeph(used=0.8, dead={0, 1}).seen(), NEW, known=False)
+    for said in ("no news", "not active and clean", "80% of its space is used"):
+        assert said in refusal.value.message
+
+
+def test_missing_copies_are_no_alarm_and_silence_is() -> None:
+    assert alarming(MemoryCeph(dead={0, 1}).seen()) == ""
+    assert alarming(MemoryCeph(dead={0, 1, 2, 3}).seen()) == "8 placement groups serve nobody"
+    broken = Check(code="MDS_ALL_DOWN", light=Light.ERR, says="down")
+    assert alarming(FIT.model_copy(update={"checks": (ILL, broken)})) == "MDS_ALL_DOWN: down"
+
+
+def test_the_newest_version_is_the_newest_that_can_be_reached() -> None:
+    assert newest("16.2.13", KNOWN) == "18.2.7"
+    assert newest("18.2.4", KNOWN) == "19.2.3"
+    assert newest("18.2.4", KNOWN, majors=False) == "18.2.7"
+    assert newest("19.2.3", KNOWN) == newest("", KNOWN) == ""
+    assert too_far("18.2.4", "18.2.7") == []
+    with pytest.raises(Invalid, match="not among the versions"):
+        refuse_unknown("20.2.0", KNOWN)
+
+
+def test_an_upgrade_says_how_far_it_is() -> None:
+    assert Renewal(version="18.2.7").said(NEW) == "on the way to 19.2.3"
+    assert Renewal(version="18.2.7", done=3, total=9).said(NEW) == "3 of 9 daemons run 19.2.3"
+    assert not Renewal(version="19.2.3", running=True).is_over(NEW)
+    assert Renewal(version="19.2.3").is_over(NEW)

@@ -259,6 +259,16 @@ async def osds_taken_cancelled(place: Yard) -> None:
     await place.carry_out(asked)
 
 
+async def ceph_upgraded(place: Yard) -> None:
+    await place.carry_out(await place.ask_ceph("19.2.3"))
+
+
+async def ceph_upgrade_cancelled(place: Yard) -> None:
+    asked = await place.ask_ceph("19.2.3")
+    place.trouble.at, place.trouble.then = 3, partial(place.cancel, asked.id)
+    await place.carry_out(asked)
+
+
 async def own_pool(place: Yard) -> None:
     await place.carry_out(await place.ask_pool())
     await place.carry_out(await place.ask_drop_pool())
@@ -379,6 +389,8 @@ STORIES: dict[str, tuple[Story, MemoryWorld]] = {
     "repair-cancelled": (repair_cancelled, MemoryWorld.of(12)),
     "osds-taken": (osds_taken, MemoryWorld.of(1)),
     "osds-taken-cancelled": (osds_taken_cancelled, MemoryWorld.of(1)),
+    "ceph-upgraded": (ceph_upgraded, MemoryWorld.of(1)),
+    "ceph-upgrade-cancelled": (ceph_upgrade_cancelled, MemoryWorld.of(1)),
     "own-pool": (own_pool, MemoryWorld.of(1)),
     "swept": (swept, MemoryWorld.of(12)),
     "watched": (watched, MemoryWorld.of(12)),

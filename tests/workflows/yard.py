@@ -29,6 +29,7 @@ from activities.sweeping import Sweeping
 from activities.tending import Tending
 from activities.tracking import Tracking
 from activities.watching import Rhythm, Watching
+from domain.ceph_releases import KNOWN as CEPHS
 from domain.cluster import Cluster, ClusterOrder, DrainPolicy, Limits, Phase, PoolOrder
 from domain.errors import DomainError, NotFound
 from domain.health import Tolerance
@@ -40,7 +41,9 @@ from domain.quarantine import Terms as QuarantineTerms
 from domain.releases import CATALOGUE as RELEASES
 from domain.repairs import Prudence
 from domain.share import PoolTerms
+from domain.storage import Observation
 from domain.storage_look import Look
+from domain.storage_ports import Storage as StoragePort
 from sim.memory import (
     MemoryApi,
     MemoryEndpoints,
@@ -146,15 +149,22 @@ class Yard:
     quarantine: quarantine.Quarantine
     storages: Storages
 
-    async def look(self) -> None:
-        """See Ceph, as the watch does."""
-        seen, observations = self.world.ceph.seen(), Observations(self.database)
+    async def look(self, seen: Observation | None = None) -> None:
+        """See Ceph, as the watch does: the world's, unless it is another."""
+        observations = Observations(self.database)
         await observations.claim("ceph", timedelta(hours=1))
-        await observations.keep("ceph", Look(observation=seen))
+        await observations.keep("ceph", Look(observation=seen or self.world.ceph.seen()))
 
     async def ask_marks(self, *osds: int, inside: bool = False) -> Operation:
         await self.look()
         asked = await self.storages.request_marks("ceph", osds, Ask(method="mark"), inside=inside)
+        assert asked is not None
+        return asked
+
+    async def ask_ceph(self, version: str) -> Operation:
+        await self.look()
+        ask = Ask(method="renew")
+        asked = await self.storages.request_upgrade("ceph", version, CEPHS, ask)
         assert asked is not None
         return asked
 
@@ -332,8 +342,10 @@ async def yard(
     prudence: Prudence = EAGER,
     failed_machine: FailedMachine = FailedMachine.RELEASE,
     approval: timedelta = timedelta(hours=1),
+    storage: StoragePort | None = None,
 ) -> AsyncIterator[Yard]:
-    """A yard with its workers running. Uncached, every workflow task replays from the start."""
+    """A yard with its workers running. Uncached, every workflow task replays from the start.
+    `storage`: another Ceph than the world's."""
     world, trouble = world or MemoryWorld.of(12), trouble or Trouble()
     clusters, operations = Clusters(database, vault), Operations(database)
     journal, steering = Journal(database, Tail(database)), steers.Steering(database)
@@ -346,7 +358,7 @@ async def yard(
         Endpoints(MemoryEndpoints(world)),
         Kubeadm(MemoryNodes(world)),
         Kubernetes(MemoryApi(world)),
-        Storage(MemoryStorage(world)),
+        Storage(storage or MemoryStorage(world)),
         Watching(
             watches,
             MemoryApi(world),

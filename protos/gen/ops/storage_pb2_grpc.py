@@ -64,6 +64,11 @@ class StorageStub:
                 request_serializer=protos_dot_gen_dot_ops_dot_storage__pb2.DeletePoolRequest.SerializeToString,
                 response_deserializer=protos_dot_gen_dot_ops_dot_storage__pb2.StorageChange.FromString,
                 _registered_method=True)
+        self.Upgrade = channel.unary_unary(
+                '/windlass.v1.Storage/Upgrade',
+                request_serializer=protos_dot_gen_dot_ops_dot_storage__pb2.UpgradeStorageRequest.SerializeToString,
+                response_deserializer=protos_dot_gen_dot_ops_dot_storage__pb2.StorageChange.FromString,
+                _registered_method=True)
 
 
 class StorageServicer:
@@ -113,6 +118,14 @@ class StorageServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Upgrade(self, request, context):
+        """Ceph brought to another version, daemon by daemon, by whoever runs its daemons. There is no way
+        back: what holds it, or ends it early, pauses it in Ceph.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_StorageServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -144,6 +157,11 @@ def add_StorageServicer_to_server(servicer, server):
             'DeletePool': grpc.unary_unary_rpc_method_handler(
                     servicer.DeletePool,
                     request_deserializer=protos_dot_gen_dot_ops_dot_storage__pb2.DeletePoolRequest.FromString,
+                    response_serializer=protos_dot_gen_dot_ops_dot_storage__pb2.StorageChange.SerializeToString,
+            ),
+            'Upgrade': grpc.unary_unary_rpc_method_handler(
+                    servicer.Upgrade,
+                    request_deserializer=protos_dot_gen_dot_ops_dot_storage__pb2.UpgradeStorageRequest.FromString,
                     response_serializer=protos_dot_gen_dot_ops_dot_storage__pb2.StorageChange.SerializeToString,
             ),
     }
@@ -308,6 +326,33 @@ class Storage:
             target,
             '/windlass.v1.Storage/DeletePool',
             protos_dot_gen_dot_ops_dot_storage__pb2.DeletePoolRequest.SerializeToString,
+            protos_dot_gen_dot_ops_dot_storage__pb2.StorageChange.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Upgrade(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/windlass.v1.Storage/Upgrade',
+            protos_dot_gen_dot_ops_dot_storage__pb2.UpgradeStorageRequest.SerializeToString,
             protos_dot_gen_dot_ops_dot_storage__pb2.StorageChange.FromString,
             options,
             channel_credentials,

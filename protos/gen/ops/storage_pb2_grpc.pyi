@@ -32,6 +32,10 @@ class StorageStub:
     """With all that lies in it, and its identity. Only what carries our mark and no cluster uses; it is
     known by its number, so that what is made under its name meanwhile is left alone.
     """
+    Upgrade: _aio.UnaryUnaryMultiCallable[_storage_pb2.UpgradeStorageRequest, _storage_pb2.StorageChange]
+    """Ceph brought to another version, daemon by daemon, by whoever runs its daemons. There is no way
+    back: what holds it, or ends it early, pauses it in Ceph.
+    """
 
 class StorageServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -84,6 +88,16 @@ class StorageServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_storage_pb2.StorageChange]:
         """With all that lies in it, and its identity. Only what carries our mark and no cluster uses; it is
         known by its number, so that what is made under its name meanwhile is left alone.
+        """
+
+    @_abc_1.abstractmethod
+    def Upgrade(
+        self,
+        request: _storage_pb2.UpgradeStorageRequest,
+        context: _aio.ServicerContext[_storage_pb2.UpgradeStorageRequest, _abc.Awaitable[_storage_pb2.StorageChange]],
+    ) -> _abc.Awaitable[_storage_pb2.StorageChange]:
+        """Ceph brought to another version, daemon by daemon, by whoever runs its daemons. There is no way
+        back: what holds it, or ends it early, pauses it in Ceph.
         """
 
 def add_StorageServicer_to_server(servicer: StorageServicer, server: _aio.Server) -> None: ...
