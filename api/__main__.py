@@ -48,6 +48,7 @@ from clients.documents import Documents
 from clients.node_agent import NodeAgents
 from domain.cluster import Limits
 from domain.errors import DomainError, Unavailable
+from domain.koor_cluster import Care
 from domain.patience import chosen
 from domain.quarantine import Terms
 from domain.repairs import Prudence
@@ -135,7 +136,8 @@ class Api:
         door = Door(meters, self._entrance.gate, self._entrance.trail)
         clusters, at_the_edge = self._clusters(built), self._edge()
         said = settings.ceph
-        ceph = services(self._database, launch, said.name, self._pooled(), said.releases)
+        care = Care(releases=said.releases, policy=said.upgrade.policy())
+        ceph = services(self._database, launch, said.name, self._pooled(), care)
         served = [
             *self._entrance.services,
             clusters,

@@ -166,13 +166,17 @@ async def _shown(call: Call) -> None:
     document = {
         "name": cluster.name,
         "mode": mode,
+        "schedule": cluster.spec.upgrade_options.schedule,
         "ceph": cluster.status.current_versions.ceph,
+        "latest": cluster.status.latest_versions.ceph.version,
         "kube": cluster.status.current_versions.kube,
         "nodes": cluster.status.total_resources.nodes,
         "storage": cluster.status.total_resources.storage,
         "meets_minimum": cluster.status.meets_minimum_resources,
     }
-    said = f"{cluster.name}: Ceph {document['ceph'] or 'of unknown version'}, upgrades {mode}"
+    newer = f", could run {document['latest']}" if document["latest"] else ""
+    ceph = document["ceph"] or "of unknown version"
+    said = f"{cluster.name}: Ceph {ceph}{newer}; by itself: {mode} at {document['schedule']}"
     call.page.one(document, f"storage/{cluster.name}", lambda: tame(said))
 
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.ceph_releases import refuse_unknown
+from domain.ceph_releases import newest, refuse_unknown
 from domain.errors import AlreadyExists, Conflict, NotFound
 from domain.operation import ACTIVE, Ask, Kind, Operation, OperationId, Stage
 from domain.outline import keys, outline
@@ -33,6 +33,9 @@ from store import answers, observations, operations, recording, rehearsal, steps
 from store.clusters import IS_LIVING
 from store.engine import Store, reading, transaction
 from store.rows import ClusterRow, OperationRow, now
+
+SCHEDULE = "ceph-version-check"
+"""Who asks for upgrades that nobody asks for."""
 
 
 class Owned(Pool):
@@ -125,6 +128,30 @@ class Storages(Store):
             refuse_upgrade(seen.look.observation, target, known=known_now)
         plan = StoragePlan(cluster=cluster, target=target)
         return await _accepted(session, Kind.UPGRADE_STORAGE, subject(cluster), plan, ask)
+
+    @reading
+    async def newer(self, session: AsyncSession, cluster: str, known: Sequence[str]) -> str:
+        """Which newer version there is, in words."""
+        now = (await observations.newest(session, cluster)).look.observation.version
+        to = newest(now, known)
+        return f"Ceph {now} can be upgraded to {to}" if to else f"nothing is newer than Ceph {now}"
+
+    @transaction
+    async def consider(self, session: AsyncSession, cluster: str, known: Sequence[str]) -> str:
+        """Record an upgrade to the newest version of the same major one, under a key that is good
+        for one, and say so. Conflict if Ceph is not fit for it, or busy."""
+        seen = await observations.newest(session, cluster)
+        version = newest(seen.look.observation.version, known, majors=False)
+        if not version:
+            return f"nothing is newer than Ceph {seen.look.observation.version}"
+        target = Target(cluster=cluster, version=version)
+        ask = Ask(caller=SCHEDULE, method=SCHEDULE, key=f"{cluster}/{version}")
+        if earlier := await answers.answered(session, ask):
+            return f"op {earlier.id} was to upgrade Ceph to {version}, and is {earlier.stage}"
+        refuse_upgrade(seen.look.observation, target, known=seen.light(now()) is not Light.OFFLINE)
+        plan = StoragePlan(cluster=cluster, target=target)
+        made = await _accepted(session, Kind.UPGRADE_STORAGE, subject(cluster), plan, ask)
+        return f"op {made.id} upgrades Ceph to {version}"
 
     @reading
     async def pools(self, session: AsyncSession, cluster: str) -> list[Owned]:

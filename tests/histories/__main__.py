@@ -37,6 +37,7 @@ from tests.workflows.edge import does, site
 from tests.workflows.harbour import harbour, worker
 from tests.workflows.test_repairs import CASES, broken
 from tests.workflows.yard import Trouble, Yard, yard
+from workflows.check_storage import CheckStorage
 from workflows.survey import Survey
 from workflows.sweep import Sweep
 
@@ -269,6 +270,17 @@ async def ceph_upgrade_cancelled(place: Yard) -> None:
     await place.carry_out(asked)
 
 
+async def ceph_checked(place: Yard) -> None:
+    place.world.ceph.version = "18.2.4"
+    await place.look()
+    await place.client.execute_workflow(
+        CheckStorage.run,
+        "ceph",
+        id=f"ceph-version-check-{uuid4()}",
+        task_queue=f"{place.prefix}workflows",
+    )
+
+
 async def own_pool(place: Yard) -> None:
     await place.carry_out(await place.ask_pool())
     await place.carry_out(await place.ask_drop_pool())
@@ -391,6 +403,7 @@ STORIES: dict[str, tuple[Story, MemoryWorld]] = {
     "osds-taken-cancelled": (osds_taken_cancelled, MemoryWorld.of(1)),
     "ceph-upgraded": (ceph_upgraded, MemoryWorld.of(1)),
     "ceph-upgrade-cancelled": (ceph_upgrade_cancelled, MemoryWorld.of(1)),
+    "ceph-checked": (ceph_checked, MemoryWorld.of(1)),
     "own-pool": (own_pool, MemoryWorld.of(1)),
     "swept": (swept, MemoryWorld.of(12)),
     "watched": (watched, MemoryWorld.of(12)),

@@ -15,6 +15,7 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
+from activities.caring import Caring
 from activities.endpoints import Endpoints
 from activities.healing import Healing
 from activities.kubeadm import Kubeadm
@@ -44,6 +45,7 @@ from domain.share import PoolTerms
 from domain.storage import Observation
 from domain.storage_look import Look
 from domain.storage_ports import Storage as StoragePort
+from domain.upgrade_policy import Mode
 from sim.memory import (
     MemoryApi,
     MemoryEndpoints,
@@ -377,6 +379,7 @@ async def yard(
         Tending(watches, tolerance),
         Quarantine(shunning),
         Healing(repairs),
+        Caring(Storages(database), Mode.UPGRADE, CEPHS),
     ]
     serving = Serving(prefix=prefix, cached_workflows=1000 if cached else 0)
     interceptors = [Logbook(Marks(database)), trouble]
