@@ -2,11 +2,14 @@
 
 import asyncio
 from pathlib import Path
+from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
+from domain.ceph_releases import KNOWN
 from domain.errors import Failed
 from domain.machine import Erasing
+from domain.upgrade_policy import Mode, UpgradePolicy
 
 STATE = ".windlass"
 BELOW_STATE = {
@@ -61,6 +64,28 @@ class Pool(Part):
     most_bytes: int = Field(0, ge=0, description="how much it may hold; 0: as much as there is")
 
 
+class CephUpgrade(Part):
+    mode: Mode = Field(
+        Mode.NOTIFY,
+        description="what is done about a newer version of Ceph: disabled, notify or upgrade, "
+        "which goes to the newest of the major version that runs",
+    )
+    schedule: str = Field(
+        "0 0 * * *",
+        description="when it is looked for one: five fields as in cron, or @daily and its like, "
+        "after TZ=ZONE perhaps",
+    )
+    time_zone: str = Field("UTC", description="of a schedule that names none")
+
+    @model_validator(mode="after")
+    def _means_something(self) -> Self:
+        self.policy()
+        return self
+
+    def policy(self) -> UpgradePolicy:
+        return UpgradePolicy(**self.model_dump())
+
+
 class Ceph(Part):
     name: str = Field("ceph", description="what the Ceph cluster is called")
     urls: tuple[str, ...] = Field(
@@ -92,6 +117,11 @@ class Ceph(Part):
     )
     namespace: str = Field("rook-ceph", description="where in that cluster")
     pool: Pool = Pool()
+    releases: tuple[str, ...] = Field(
+        KNOWN,
+        description="the versions that it may be upgraded to, each by its three numbers",
+    )
+    upgrade: CephUpgrade = CephUpgrade()
     look_seconds: float = Field(
         15.0, ge=1, description="between two looks at it; without news for three it is offline"
     )

@@ -22,6 +22,7 @@ from sqlalchemy.exc import DBAPIError
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
+from activities.caring import Caring
 from activities.endpoints import Endpoints
 from activities.healing import Healing
 from activities.instances import Instances
@@ -70,13 +71,14 @@ from store.repairs import Repairs
 from store.sealing import Seal
 from store.secrets import Secrets
 from store.stocks import Stocks
+from store.storages import Storages
 from store.tail import Tail
 from store.tracked import Terms as EdgeTerms
 from store.watches import Watches
 from systems import Ceph, MissingKeyError
 from workflows.connecting import connected
 from workflows.sealed import converter
-from workflows.serving import SCHEDULED, SLOTS, Serving, crew, schedule
+from workflows.serving import SCHEDULED, SLOTS, Serving, crew, keep, schedule
 
 PAUSE_SECONDS = 1.0
 """Between two looks at something that is still starting."""
@@ -134,7 +136,7 @@ class Crew:
         return [build() for queue, build in builders.items() if queue in queues]
 
     def books(self) -> list[object]:
-        approval = self._settings.kaas.approval_seconds
+        approval, ceph = self._settings.kaas.approval_seconds, self._settings.ceph
         return [
             Progress(self.operations, self.clusters, self.journal),
             Sweeping(self.operations, self.clusters, self.tracking, self.stocks, self.watches),
@@ -143,6 +145,7 @@ class Crew:
             Tending(self.watches, self._tolerance()),
             Quarantine(self.quarantine),
             Healing(self.repairs),
+            Caring(Storages(self._database), ceph.upgrade.mode, ceph.releases),
             self._placing(),
         ]
 
@@ -314,6 +317,9 @@ async def serve(settings: Settings, queues: Sequence[str]) -> None:
         workers = crew(client, crewing.hands(queues), books, [Logbook(crewing.marks)], serving)
         if books:
             await schedule(client, serving.prefix, SCHEDULED)
+            ceph = settings.ceph
+            if ceph.urls:
+                await keep(client, serving.prefix, ceph.name, ceph.upgrade.policy())
         beside += [asyncio.create_task(work) for work in crewing.beside()] if books else []
         log.info("worker ready", queues=sorted(workers))
         await run(list(workers.values()), stop)

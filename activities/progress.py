@@ -24,6 +24,11 @@ class Progress:
         """Book how far the operation has come."""
         await self._clusters.reach(reached)
 
+    @activity.defn(name="progress.tell")
+    async def tell(self, reached: Reached) -> None:
+        """Book how far one has come that belongs to no cluster."""
+        await self._operations.tell(reached)
+
     @activity.defn(name="progress.ended")
     async def ended(self, operation: OperationId) -> bool:
         """Whether another operation's work, its undo included, is over."""

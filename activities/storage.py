@@ -2,7 +2,10 @@
 
 from temporalio import activity
 
+from activities.waiting import for_a_while, news
 from domain.share import Identity, PoolMade, PoolWanted
+from domain.storage_gates import alarming, refuse, refuse_upgrade, unsettled
+from domain.storage_plan import Marking, OsdMark, Renewal, Target
 from domain.storage_ports import Storage as Port
 
 
@@ -29,3 +32,54 @@ class Storage:
     async def revoke_identity(self, identity: Identity) -> None:
         """Safe to repeat: none there is success."""
         await self._storage.revoke_identity(identity)
+
+    @activity.defn(name="storage.check_marking")
+    async def check_marking(self, marking: Marking) -> None:
+        """Whether these OSDs may be taken out, or in, as Ceph is now."""
+        refuse(await self._storage.observe(), marking)
+
+    @activity.defn(name="storage.mark_osd")
+    async def mark_osd(self, mark: OsdMark) -> None:
+        """Safe to repeat: an OSD that is marked so is left as it is."""
+        await self._storage.mark_osd(mark)
+
+    @activity.defn(name="storage.wait_settled")
+    async def wait_settled(self, mark: OsdMark) -> None:
+        """Wait for a while until all that has to be moved has been, and else say what is left."""
+
+        async def left() -> str:
+            seen = await self._storage.observe()
+            safe = mark.inside or await self._storage.safe_to_destroy(mark.id)
+            return unsettled(seen, mark, safe=safe)
+
+        await for_a_while(left)
+
+    @activity.defn(name="storage.check_upgrade")
+    async def check_upgrade(self, target: Target) -> None:
+        """Whether it may be upgraded, as Ceph is now. One that is under way already is gone on
+        with: it passed before."""
+        if not (await self._storage.renewal()).running:
+            refuse_upgrade(await self._storage.observe(), target)
+
+    @activity.defn(name="storage.begin_upgrade")
+    async def begin_upgrade(self, target: Target) -> None:
+        """Safe to repeat: what is under way goes on."""
+        await self._storage.begin_upgrade(target)
+
+    @activity.defn(name="storage.pause_upgrade")
+    async def pause_upgrade(self, _target: Target) -> None:
+        """Safe to repeat: none under way is success."""
+        await self._storage.pause_upgrade()
+
+    @activity.defn(name="storage.wait_upgraded")
+    async def wait_upgraded(self, target: Target) -> Renewal:
+        """Wait until there is news of it, or for a minute."""
+
+        async def look() -> Renewal:
+            alarm = alarming(await self._storage.observe())
+            return (await self._storage.renewal()).model_copy(update={"trouble": alarm})
+
+        def is_news(seen: Renewal) -> bool:
+            return bool(not seen.running or seen.trouble or seen.done != target.done)
+
+        return await news("the upgrade of Ceph", look, is_news)

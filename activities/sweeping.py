@@ -10,6 +10,7 @@ from domain.frozen import Frozen
 from domain.operation import (
     CHANGES,
     SETTLED,
+    STORED,
     TRACKED,
     Cancelled,
     Kind,
@@ -37,7 +38,7 @@ ALIVE = frozenset({WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONT
 LOST: dict[Kind, Phase | None] = {
     Kind.CREATE_CLUSTER: Phase.ERROR,
     Kind.DELETE_CLUSTER: None,
-    **dict.fromkeys(SETTLED | TRACKED),
+    **dict.fromkeys(SETTLED | TRACKED | STORED),
 }
 """What a cluster is once the workflow that changed it is gone. None: as it was, or, if it stood
 before, what its slots make of it."""
@@ -49,6 +50,7 @@ AFTER: dict[Kind, str] = {
     Kind.UPGRADE_CLUSTER: "asking for the same version again goes on with it",
     Kind.REPAIR_CLUSTER: "a repair that is asked for again goes on with what it left",
     **dict.fromkeys(TRACKED, "what it had begun is taken back"),
+    **dict.fromkeys(STORED, "asking for the same again goes on with what it left"),
 }
 """What becomes of what a workflow left when it was lost."""
 
@@ -131,7 +133,8 @@ class Sweeping:
             await self._tracking.take_back(due.id, failure)
             return
         lost = Reached.badly(due.id, LOST[due.kind], failure, undone=untaken)
-        await self._clusters.reach(lost)
+        book = self._operations.tell if due.kind in STORED else self._clusters.reach
+        await book(lost)
 
     @activity.defn(name="sweeping.rests")
     async def rests(self, operation: OperationId) -> bool:

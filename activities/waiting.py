@@ -24,6 +24,9 @@ at once, and what takes half an hour is not asked for all the time."""
 LOOK_SECONDS = 60.0
 """How long one look may take, whatever the client under it promises."""
 
+A_WHILE_SECONDS = 120.0
+NEWS_SECONDS = 60.0
+
 MARGIN = timedelta(seconds=15)
 """How much earlier than Temporal we give up, to say ourselves what was waited for."""
 
@@ -39,6 +42,30 @@ async def until(what: str, look: Callable[[], Awaitable[Answer | None]]) -> Answ
             raise Overdue(f"{what}: not within {limit}")
         await asyncio.sleep(min(max(waited * SHARE, FIRST_SECONDS), MOST_SECONDS))
     return answer
+
+
+async def for_a_while(left: Callable[[], Awaitable[str]]) -> None:
+    """Look for some minutes until nothing is left to be waited for. Then it is Unavailable and says
+    what is, so that whoever follows along is told, and it is asked again."""
+    began = monotonic()
+    while said := await _in_time("waiting for what is left", left):
+        waited = monotonic() - began
+        if waited > A_WHILE_SECONDS:
+            raise Unavailable(said, reason="STORAGE_MOVING")
+        await asyncio.sleep(min(max(waited * SHARE, FIRST_SECONDS), MOST_SECONDS))
+
+
+async def news(
+    what: str, look: Callable[[], Awaitable[Answer]], is_news: Callable[[Answer], bool]
+) -> Answer:
+    """Look until there is something new, for a minute; then what was seen last is the answer."""
+    began = monotonic()
+    while not is_news(seen := await _in_time(what, look)):
+        waited = monotonic() - began
+        if waited > NEWS_SECONDS:
+            break
+        await asyncio.sleep(min(max(waited * SHARE, FIRST_SECONDS), MOST_SECONDS))
+    return seen
 
 
 async def _in_time(what: str, look: Callable[[], Awaitable[Answer]]) -> Answer:

@@ -17,6 +17,7 @@ from temporalio.client import Client
 from api import build
 from api.belonging import Belonging
 from api.browsers import Browsers, Policy
+from api.ceph import services
 from api.door import Door, Service
 from api.edge import gateway
 from api.edge import serving as edge
@@ -26,8 +27,6 @@ from api.entrance import Entrance, entrance
 from api.kaas.cluster import Cluster, Offer
 from api.kaas.kubeconfigs import Kubeconfigs
 from api.kaas.routes import ROUTES
-from api.koor.newest import Newest
-from api.koor.stats import StatsService
 from api.kudo import serving as kudo
 from api.launch import Launch, client
 from api.meters import Meters
@@ -49,6 +48,7 @@ from clients.documents import Documents
 from clients.node_agent import NodeAgents
 from domain.cluster import Limits
 from domain.errors import DomainError, Unavailable
+from domain.koor_cluster import Care
 from domain.patience import chosen
 from domain.quarantine import Terms
 from domain.repairs import Prudence
@@ -57,7 +57,6 @@ from logs import start_log
 from offer import catalogue
 from protos.gen.agent import node_pb2
 from protos.gen.kaas import api_pb2 as kaas_pb2
-from protos.gen.koor.api.services.stats import stats_pb2
 from protos.gen.ops import clusters_pb2, health_pb2
 from protos.gen.ops import operations_pb2 as ops_pb2
 from protos.gen.rkt import api_pb2 as rkt_pb2
@@ -72,7 +71,6 @@ from store.following import Following
 from store.forgetting import Forgetting
 from store.journal import Journal
 from store.nodes import Leases
-from store.observations import Observations
 from store.pools import Pools
 from store.purging import Purging
 from store.quarantine import Quarantine
@@ -137,16 +135,19 @@ class Api:
         certificates = encryption(settings.tls)
         door = Door(meters, self._entrance.gate, self._entrance.trail)
         clusters, at_the_edge = self._clusters(built), self._edge()
+        said = settings.ceph
+        care = Care(releases=said.releases, policy=said.upgrade.policy())
+        ceph = services(self._database, launch, said.name, self._pooled(), care)
         served = [
             *self._entrance.services,
             clusters,
             self._views(),
-            *self._changes([clusters]),
+            *self._changes([clusters, ceph.changed]),
             *at_the_edge,
             *self._window(built),
             *self.scheduling.services,
             *self._running(),
-            self._stats(),
+            *ceph,
         ]
         self._server = Server(
             served,
@@ -225,7 +226,7 @@ class Api:
         return entrance(self._database, said.auth, (*doors, *more))
 
     def _clusters(self, built: build.Build) -> Service:
-        kaas, ceph = self._settings.kaas, self._settings.ceph
+        kaas = self._settings.kaas
         clusters = Clusters(self._database, self._vault)
         limits = Limits(
             control_planes=kaas.control_planes,
@@ -238,7 +239,7 @@ class Api:
             upgrade_at_once=kaas.upgrade_at_once,
             drain_seconds=kaas.drain_seconds,
             drain_policy=kaas.drain_policy,
-            pools=PoolTerms(**ceph.pool.model_dump()) if ceph.urls else None,
+            pools=self._pooled(),
         )
         offer = Offer(catalogue(self._settings), limits, building, self._prudence)
         kubeconfigs = Kubeconfigs(
@@ -247,6 +248,11 @@ class Api:
         pools, upgrades = Pools(self._database), Upgrades(self._database)
         servicer = Cluster(clusters, pools, upgrades, kubeconfigs, self._launch, offer, built)
         return Service(kaas_pb2.DESCRIPTOR.services_by_name["Cluster"], servicer)
+
+    def _pooled(self) -> PoolTerms | None:
+        """What pools in Ceph are made with."""
+        ceph = self._settings.ceph
+        return PoolTerms(**ceph.pool.model_dump()) if ceph.urls else None
 
     def _changes(self, foreseeable: list[Service]) -> list[Service]:
         """The services of operations; the changes of these may be asked for as plans."""
@@ -311,12 +317,6 @@ class Api:
         told = node.Window(self._pods, Belonging(self._vault))
         hears = node_pb2.DESCRIPTOR.services_by_name["Window"]
         return [Service(described["PublicAPI"], public), Service(hears, told)]
-
-    def _stats(self) -> Service:
-        ceph = self._settings.ceph
-        newest = Newest(Observations(self._database), ceph.name) if ceph.urls else None
-        described = stats_pb2.DESCRIPTOR.services_by_name["StatsService"]
-        return Service(described, StatsService(newest))
 
     def _running(self) -> list[Service]:
         """What runs on nodes, in words of our own."""

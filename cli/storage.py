@@ -1,9 +1,12 @@
-"""What is known of Ceph: commands that only look."""
+"""What is known of Ceph. What is changed in it is in `cli/caring.py`."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from cli import documents
+import typer
+
+from cli import caring, documents
 from cli.calling import Call, command, group
+from cli.options import Plan, RequestId, Timeout, Wait
 from cli.printing import Column, Document, tame
 
 if TYPE_CHECKING:
@@ -12,7 +15,9 @@ if TYPE_CHECKING:
     from protos.gen.koor.api.resources.stats import stats_pb2
     from protos.gen.koor.api.services.stats import stats_pb2_grpc
 
-app = group("Ceph: what was last seen of it.")
+app = group("Ceph: what was last seen of it, and what is changed in it.")
+app.add_typer(caring.osds, name="osd")
+app.add_typer(caring.pools, name="pool")
 
 READY = {"READY": "Ready", "NOT_READY": "Failed"}
 """Words that are coloured elsewhere, for the same thing."""
@@ -105,9 +110,9 @@ async def radar(call: Call) -> None:
     call.page.many(found, RADAR, lambda it: f"figure/{it['figure']}", none="there are none")
 
 
-@app.command("osd")
+@app.command("daemons")
 @command
-async def osd(call: Call) -> None:
+async def daemons(call: Call) -> None:
     """Show Ceph's daemons in groups, the OSDs among them."""
     reply = await _resources(call)
     found = [_resource(each) for each in reply.deployments]
@@ -125,8 +130,33 @@ async def pools(call: Call) -> None:
 
 @app.command("upgrade")
 @command
-async def upgrade(call: Call) -> None:
-    """Show which version Ceph runs, and whether it is upgraded by itself."""
+async def upgrade(
+    call: Call,
+    version: Annotated[
+        str, typer.Argument(metavar="VERSION", help="To which; else it is shown which runs.")
+    ] = "",
+    plan: Plan = False,
+    request_id: RequestId = "",
+    wait: Wait = False,
+    within: Timeout = "24h",
+) -> None:
+    """Upgrade Ceph, or show which version it runs.
+
+    It is refused, with all reasons, while Ceph is not fit for it. There is no way back: windlass op
+    pause and windlass op cancel pause it in Ceph; asking for the same version again goes on. When
+    no daemon was replaced for 20 minutes, or Ceph is in trouble, it is paused and waits for
+    windlass op approve."""
+    if version:
+        from protos.gen.ops.storage_pb2 import UpgradeStorageRequest
+
+        request = UpgradeStorageRequest(version=version)
+        asked = caring.Asked(plan=plan, key=request_id, wait=wait, within=within)
+        await caring.change(call, "Upgrade", request, f"Ceph {version}", asked)
+        return
+    await _shown(call)
+
+
+async def _shown(call: Call) -> None:
     from protos.gen.koor.api.resources.stats.stats_pb2 import UpgradeMode
     from protos.gen.koor.api.services.stats.stats_pb2 import GetKoorClusterRequest
 
@@ -136,13 +166,17 @@ async def upgrade(call: Call) -> None:
     document = {
         "name": cluster.name,
         "mode": mode,
+        "schedule": cluster.spec.upgrade_options.schedule,
         "ceph": cluster.status.current_versions.ceph,
+        "latest": cluster.status.latest_versions.ceph.version,
         "kube": cluster.status.current_versions.kube,
         "nodes": cluster.status.total_resources.nodes,
         "storage": cluster.status.total_resources.storage,
         "meets_minimum": cluster.status.meets_minimum_resources,
     }
-    said = f"{cluster.name}: Ceph {document['ceph'] or 'of unknown version'}, upgrades {mode}"
+    newer = f", could run {document['latest']}" if document["latest"] else ""
+    ceph = document["ceph"] or "of unknown version"
+    said = f"{cluster.name}: Ceph {ceph}{newer}; by itself: {mode} at {document['schedule']}"
     call.page.one(document, f"storage/{cluster.name}", lambda: tame(said))
 
 

@@ -1,8 +1,10 @@
 """A Ceph cluster as a whole that is looked after: what it has, and which versions run."""
 
+from domain.ceph_releases import KNOWN, newest
 from domain.frozen import Frozen
 from domain.storage_home import oldest
 from domain.storage_look import Look
+from domain.upgrade_policy import UpgradePolicy
 
 MONITORING, DASHBOARD = "prometheus", "dashboard"
 """The manager's modules by which it is watched, by programs and by people."""
@@ -32,6 +34,13 @@ class Totals(Frozen):
         )
 
 
+class Care(Frozen):
+    """How it is looked after: which versions are known, and what is done about newer ones."""
+
+    releases: tuple[str, ...] = KNOWN
+    policy: UpgradePolicy = UpgradePolicy()
+
+
 class KoorCluster(Frozen):
     name: str
     namespace: str
@@ -42,11 +51,14 @@ class KoorCluster(Frozen):
     totals: Totals
     ceph: str
     """The version that the manager runs."""
+    latest: str
+    """The newest version of Ceph that it can go to. Empty: none is newer."""
+    policy: UpgradePolicy
     kube: str
     """The oldest kubelet's. Empty: it belongs to no Kubernetes that we know of."""
 
 
-def koor_cluster(name: str, look: Look) -> KoorCluster:
+def koor_cluster(name: str, look: Look, care: Care) -> KoorCluster:
     seen, home = look.observation, look.home
     return KoorCluster(
         name=name,
@@ -57,6 +69,8 @@ def koor_cluster(name: str, look: Look) -> KoorCluster:
         uses_all_devices=home.uses_all_devices if home else False,
         totals=totals(look),
         ceph=seen.version,
+        latest=newest(seen.version, care.releases),
+        policy=care.policy,
         kube=oldest([each.kubelet for each in home.members]) if home else "",
     )
 

@@ -26,6 +26,11 @@ class Kind(StrEnum):
     CREATE_APPINST = "create-appinst"
     DELETE_APPINST = "delete-appinst"
     DELETE_CLOUDLET = "delete-cloudlet"
+    TAKE_OSDS_OUT = "take-osds-out"
+    TAKE_OSDS_IN = "take-osds-in"
+    CREATE_POOL = "create-pool"
+    DELETE_POOL = "delete-pool"
+    UPGRADE_STORAGE = "upgrade-storage"
 
 
 CHANGES = frozenset({Kind.ADD_NODE_POOL, Kind.SCALE_NODE_POOL, Kind.DELETE_NODE_POOL})
@@ -41,6 +46,14 @@ TRACKED = frozenset(
     }
 )
 """The kinds at the edge: what they do is rows alone, and resource managers make it so."""
+
+STORED = frozenset(
+    {
+        *(Kind.TAKE_OSDS_OUT, Kind.TAKE_OSDS_IN, Kind.CREATE_POOL, Kind.DELETE_POOL),
+        Kind.UPGRADE_STORAGE,
+    }
+)
+"""The kinds that change a Ceph cluster for its own sake, and belong to no cluster of ours."""
 
 
 class Stage(StrEnum):

@@ -9,9 +9,10 @@ from datetime import datetime, timedelta
 from domain.cluster import ClusterPlan, PoolChange, Retiring
 from domain.frozen import Frozen
 from domain.machine import Machine, Role, Slot
-from domain.operation import CHANGES, TRACKED, Kind, Step, StepKey, StepState
+from domain.operation import CHANGES, STORED, TRACKED, Kind, Step, StepKey, StepState
 from domain.repairs import Mending, Remedy, Repair
 from domain.share import Share
+from domain.storage_plan import StoragePlan
 
 
 class Lane(Frozen):
@@ -75,6 +76,12 @@ USUALLY: dict[str, float] = {
     "storage.ensure_identity": 1,
     "storage.delete_pool": 5,
     "storage.revoke_identity": 1,
+    "storage.check_marking": 1,
+    "storage.mark_osd": 1,
+    "storage.wait_settled": 600,
+    "storage.check_upgrade": 1,
+    "storage.begin_upgrade": 2,
+    "storage.wait_upgraded": 60,
 }
 """Seconds on real metal, to weigh steps by until there are runs to learn from."""
 
@@ -160,9 +167,20 @@ RETIRED_AT_ONCE = 2
 """Nodes of one cluster that are emptied at the same time: their pods need a place on the others."""
 
 
-def outline(kind: Kind, plan: ClusterPlan) -> tuple[Leg, ...]:
+def outline(kind: Kind, plan: ClusterPlan | StoragePlan) -> tuple[Leg, ...]:
     """The steps this kind of operation takes when nothing goes wrong."""
+    if isinstance(plan, StoragePlan):
+        return STORAGE_OUTLINES[kind](plan)
     return OUTLINES[kind](plan)
+
+
+def read(kind: Kind, plan: str) -> tuple[Leg, ...]:
+    """The same, of a plan as it is written down. What is done at the edge is rows, and waiting for
+    resource managers: there is no step to it."""
+    if kind in TRACKED:
+        return ()
+    of = StoragePlan if kind in STORED else ClusterPlan
+    return outline(kind, of.model_validate_json(plan))
 
 
 def _create(plan: ClusterPlan) -> tuple[Leg, ...]:
@@ -271,9 +289,36 @@ def _mended(each: Mending) -> Lane:
     return _lane(each.named, *REMEDIES[each.remedy, each.machine.slot.role])
 
 
-def _none(_plan: ClusterPlan) -> tuple[Leg, ...]:
-    """What is done at the edge is rows, and waiting for resource managers."""
-    return ()
+def _marking(plan: StoragePlan) -> tuple[Leg, ...]:
+    """One after the other they are marked, and then everything is waited for at once."""
+    if plan.marking is None:
+        return ()
+    named = [mark.named for mark in plan.marking.marks]
+    return (
+        Leg(lanes=(_lane(plan.cluster, "storage.check_marking"),)),
+        *(Leg(lanes=(_lane(name, "storage.mark_osd"),)) for name in named),
+        Leg(lanes=tuple(_lane(name, "storage.wait_settled") for name in named)),
+    )
+
+
+def _sharing(plan: StoragePlan) -> tuple[Leg, ...]:
+    if plan.share is None:
+        return ()
+    lanes = _share(plan.share, "storage.ensure_pool", "storage.ensure_identity")
+    return tuple(Leg(lanes=(lane,)) for lane in lanes)
+
+
+def _dropping(plan: StoragePlan) -> tuple[Leg, ...]:
+    if plan.share is None:
+        return ()
+    lanes = _share(plan.share, "storage.delete_pool", "storage.revoke_identity")
+    return tuple(Leg(lanes=(lane,)) for lane in reversed(lanes))
+
+
+def _renewing(plan: StoragePlan) -> tuple[Leg, ...]:
+    """How often it has to be waited is not foreseen."""
+    verbs = ("storage.check_upgrade", "storage.begin_upgrade", "storage.wait_upgraded")
+    return (Leg(lanes=(_lane(plan.cluster, *verbs),)),) if plan.target else ()
 
 
 OUTLINES = {
@@ -282,7 +327,14 @@ OUTLINES = {
     **dict.fromkeys(CHANGES, _change),
     Kind.UPGRADE_CLUSTER: _upgrade,
     Kind.REPAIR_CLUSTER: _repair,
-    **dict.fromkeys(TRACKED, _none),
+}
+
+STORAGE_OUTLINES = {
+    Kind.TAKE_OSDS_OUT: _marking,
+    Kind.TAKE_OSDS_IN: _marking,
+    Kind.CREATE_POOL: _sharing,
+    Kind.DELETE_POOL: _dropping,
+    Kind.UPGRADE_STORAGE: _renewing,
 }
 
 

@@ -33,6 +33,9 @@ class PoolWanted(Frozen):
     copies: int = 3
     groups: int = 32
     most_bytes: int = 0
+    id: int = 0
+    """Its number, of one that is to be deleted: Ceph gives none out twice, and a pool of the same
+    name that was made since is another. 0: whichever it has."""
 
     @property
     def named(self) -> str:
@@ -94,9 +97,11 @@ class Share(Frozen):
     identity: Identity
 
     @classmethod
-    def of(cls, uid: str, terms: PoolTerms) -> "Share":
+    def of(cls, uid: str, terms: PoolTerms, name: str = "") -> "Share":
+        """`name`: the pool's, if somebody chose one. The identity's is never chosen, or it might be
+        that of somebody else."""
         stem = f"wl-{uid.replace('-', '')[:SHORT]}"
-        pool = PoolWanted(name=f"{stem}-rbd", owner=uid, **terms.model_dump())
+        pool = PoolWanted(name=name or f"{stem}-rbd", owner=uid, **terms.model_dump())
         return cls(
             pool=pool,
             identity=Identity(entity=f"client.{stem}-csi", pool=pool.name, owner=uid),

@@ -179,6 +179,10 @@ class Observation(Frozen):
     hosts: tuple[Host, ...] = ()
 
     @property
+    def managers(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.manager.active, *self.manager.standbys)))
+
+    @property
     def metadata_servers_up(self) -> int:
         return sum(each.up for each in self.file_systems)
 

@@ -6,7 +6,7 @@ calls the work off. It answers at once, and the world remembers everything."""
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from domain.errors import AlreadyExists, Failed, Invalid, NotFound, Unavailable
+from domain.errors import Failed, Invalid, NotFound, Unavailable
 from domain.machine import Machine, Role, Search, Slot
 from domain.ports import (
     ClusterMark,
@@ -21,7 +21,6 @@ from domain.ports import (
 )
 from domain.releases import Version
 from domain.seen import Inside, MachineSeen, MemberSeen, NodeSeen, Readiness
-from domain.share import Identity, PoolMade, PoolWanted
 from domain.upgrades import reaches
 from sim.world import MemoryWorld, Metal
 
@@ -135,28 +134,6 @@ class MemoryEndpoints:
 
     async def remove(self, endpoint: Endpoint) -> None:
         self._world.names.pop(endpoint.name, None)
-
-
-class MemoryStorage:
-    """`domain.storage_ports.Storage`."""
-
-    def __init__(self, world: MemoryWorld) -> None:
-        self._world = world
-
-    async def ensure_pool(self, wanted: PoolWanted) -> PoolMade:
-        if self._world.pools.setdefault(wanted.name, wanted.owner) != wanted.owner:
-            raise AlreadyExists(f"the pool {wanted.name} is somebody else's")
-        return PoolMade(wanted=wanted, cluster="memory", mons=("127.0.0.1:6789",))
-
-    async def delete_pool(self, wanted: PoolWanted) -> None:
-        if self._world.pools.get(wanted.name) == wanted.owner:
-            del self._world.pools[wanted.name]
-
-    async def ensure_identity(self, identity: Identity) -> None:
-        self._world.identities[identity.entity] = identity.pool
-
-    async def revoke_identity(self, identity: Identity) -> None:
-        self._world.identities.pop(identity.entity, None)
 
 
 class MemoryNodes:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from domain.errors import Failed
 from domain.machine import Machine
+from sim.ceph_memory import MemoryCeph
 
 
 @dataclass
@@ -92,12 +93,12 @@ class MemoryWorld:
     """Until when the kubeconfigs that are kept open anything."""
     evicted: list[str] = field(default_factory=list)
     """Nodes whose pods were asked to leave."""
-    pools: dict[str, str] = field(default_factory=dict)
-    """Pools in Ceph, and whose each is."""
     identities: dict[str, str] = field(default_factory=dict)
     """Who may use which pool."""
     supplied: dict[str, str] = field(default_factory=dict)
     """Which pool a cluster was told of, by its uid."""
+    ceph: MemoryCeph = field(default_factory=MemoryCeph)
+    """The cluster that they are in."""
     refusing: int = 0
     """So many releases are refused for good before one is carried out."""
 
@@ -110,6 +111,11 @@ class MemoryWorld:
                 for index in range(count)
             ]
         )
+
+    @property
+    def pools(self) -> dict[str, str]:
+        """Pools in Ceph, and whose each is."""
+        return self.ceph.pools
 
     @property
     def leftovers(self) -> list[str]:

@@ -24,7 +24,6 @@ from domain.health import JUDGED
 from domain.operation import (
     SETTLED,
     Ask,
-    Cancelled,
     Kind,
     Operation,
     OperationId,
@@ -193,7 +192,7 @@ class Clusters(Store):
         row = await operations.locked(session, reached.operation)
         if row.ended is not None:
             return
-        reached = _signed(row, reached)
+        reached = operations.signed(row, reached)
         cluster = await session.get_one(ClusterRow, row.cluster, with_for_update=True)
         row.headline = reached.headline or row.headline
         lacking = ""
@@ -365,15 +364,6 @@ def _supersede(session: AsyncSession, row: OperationRow) -> OperationId | None:
 
 def _is_forced(row: OperationRow) -> bool:
     return ClusterPlan.model_validate_json(row.plan).forced
-
-
-def _signed(row: OperationRow, reached: Reached) -> Reached:
-    """A workflow only knows that it was called off; by whom is in the row."""
-    if reached.stage is not Stage.CANCELLED:
-        return reached
-    unsaid = "a delete" if row.stage == Stage.SUPERSEDED else "someone in Temporal"
-    failure = Cancelled.by(row.cancelled_by or unsaid)
-    return reached.model_copy(update={"note": failure.message, "failure": failure})
 
 
 def said(row: Row[Any] | ClusterRow) -> str:

@@ -52,21 +52,26 @@ class Observations(Store):
     @reading
     async def newest(self, session: AsyncSession, cluster: str) -> Seen:
         """What was last seen, however old. Unavailable if nobody has seen it yet."""
-        row = await session.get(ObservationRow, cluster)
-        if row is None or not row.seen:
-            why = (row and row.trouble) or "no worker has looked yet"
-            raise Unavailable(
-                f"the Ceph cluster {cluster} has not been seen yet: {why}",
-                subject=cluster,
-                reason="STORAGE_UNSEEN",
-                do="see that a worker runs, and that WINDLASS_CEPH__URLS leads to Ceph's dashboard",
-            )
-        return Seen(
-            cluster=cluster,
-            look=_read(row),
-            every=timedelta(seconds=row.every),
-            trouble=row.trouble,
+        return await newest(session, cluster)
+
+
+async def newest(session: AsyncSession, cluster: str) -> Seen:
+    """The same, in a transaction of somebody else's."""
+    row = await session.get(ObservationRow, cluster)
+    if row is None or not row.seen:
+        why = (row and row.trouble) or "no worker has looked yet"
+        raise Unavailable(
+            f"the Ceph cluster {cluster} has not been seen yet: {why}",
+            subject=cluster,
+            reason="STORAGE_UNSEEN",
+            do="see that a worker runs, and that WINDLASS_CEPH__URLS leads to Ceph's dashboard",
         )
+    return Seen(
+        cluster=cluster,
+        look=_read(row),
+        every=timedelta(seconds=row.every),
+        trouble=row.trouble,
+    )
 
 
 def _read(row: ObservationRow) -> Look:

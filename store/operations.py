@@ -18,13 +18,15 @@ from domain.operation import (
     Ask,
     Backlog,
     Brief,
+    Cancelled,
     Kind,
     Operation,
     OperationId,
+    Reached,
     Stage,
     Step,
 )
-from domain.outline import keys, outline
+from domain.outline import Leg, keys, outline, read
 from domain.wishes import KEEP, refuse_wishes
 from store import forgetting, journal, recording, rehearsal, slots, steps
 from store.engine import Store, reading, transaction
@@ -143,6 +145,14 @@ class Operations(Store):
         return ClusterPlan.model_validate_json(row.plan)
 
     @reading
+    async def foreseen(self, session: AsyncSession, operation: OperationId) -> tuple[Leg, ...]:
+        """The steps that it takes when nothing goes wrong."""
+        row = await session.get(OperationRow, operation)
+        if row is None:
+            raise _unknown(operation)
+        return read(Kind(row.kind), row.plan)
+
+    @reading
     async def steps(self, session: AsyncSession, operation: OperationId) -> list[Step]:
         """The steps seen so far, in the order in which they began."""
         rows = await session.scalars(
@@ -217,6 +227,21 @@ class Operations(Store):
             paused=bool(row.paused_by),
             supersedes=OperationId(row.supersedes) if row.supersedes else None,
         )
+
+    @transaction
+    async def tell(self, session: AsyncSession, reached: Reached) -> None:
+        """Book how far one has come that belongs to no cluster. A repeat of its end changes
+        nothing."""
+        row = await locked(session, reached.operation)
+        if row.ended is not None:
+            return
+        reached = signed(row, reached)
+        row.headline = reached.headline or row.headline
+        if reached.stage is not None:
+            await steps.close(session, row.id)
+            end(session, row, reached.stage, reached.note, reached.failure)
+        elif reached.note:
+            journal.write(session, row, reached.note)
 
     @transaction
     async def forget(self, session: AsyncSession, operation: OperationId) -> None:
@@ -355,6 +380,15 @@ def end(
     release(row)
     row.failure = failure.model_dump_json() if failure else ""
     journal.write(session, row, note, failure=failure, last=True)
+
+
+def signed(row: OperationRow, reached: Reached) -> Reached:
+    """A workflow only knows that it was called off; by whom is in the row."""
+    if reached.stage is not Stage.CANCELLED:
+        return reached
+    unsaid = "a delete" if row.stage == Stage.SUPERSEDED else "someone in Temporal"
+    failure = Cancelled.by(row.cancelled_by or unsaid)
+    return reached.model_copy(update={"note": failure.message, "failure": failure})
 
 
 async def _fence(session: AsyncSession, row: OperationRow) -> None:

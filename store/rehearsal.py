@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from domain.cluster import ClusterPlan
 from domain.operation import Kind
+from domain.storage_plan import StoragePlan
 
 
 class Rehearsed(Exception):  # noqa: N818 (nothing went wrong)
@@ -22,7 +23,7 @@ class Accepted:
 
     kind: Kind
     subject: str
-    plan: ClusterPlan
+    plan: ClusterPlan | StoragePlan
 
 
 @dataclass

@@ -16,6 +16,7 @@ from store.rows import ClusterRow, OperationRow, now
 
 FINAL: dict[Kind, str] = {
     Kind.DELETE_CLUSTER: "machines that are being given back are not ours to keep",
+    Kind.DELETE_POOL: "data that is being deleted cannot be had again",
     **dict.fromkeys(
         (Kind.DELETE_CLUSTERINST, Kind.DELETE_APPINST, Kind.DELETE_CLOUDLET),
         "a resource manager that deletes is not called back",

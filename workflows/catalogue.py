@@ -9,9 +9,12 @@ from workflows.create_instance import CreateInstance
 from workflows.delete_cloudlet import DeleteCloudlet
 from workflows.delete_cluster import DeleteCluster
 from workflows.delete_instance import DeleteInstance
+from workflows.mark_osds import MarkOsds
+from workflows.own_pool import CreatePool, DeletePool
 from workflows.repair_cluster import RepairCluster
 from workflows.update_clusterinst import UpdateClusterInst
 from workflows.upgrade_cluster import UpgradeCluster
+from workflows.upgrade_storage import UpgradeStorage
 
 
 class Operates(Protocol):
@@ -30,6 +33,10 @@ Flow: TypeAlias = (
     | type[UpdateClusterInst]
     | type[DeleteInstance]
     | type[DeleteCloudlet]
+    | type[MarkOsds]
+    | type[CreatePool]
+    | type[DeletePool]
+    | type[UpgradeStorage]
 )
 
 CATALOGUE: dict[Kind, Flow] = {
@@ -44,4 +51,9 @@ CATALOGUE: dict[Kind, Flow] = {
     Kind.CREATE_APPINST: CreateInstance,
     Kind.DELETE_APPINST: DeleteInstance,
     Kind.DELETE_CLOUDLET: DeleteCloudlet,
+    Kind.TAKE_OSDS_OUT: MarkOsds,
+    Kind.TAKE_OSDS_IN: MarkOsds,
+    Kind.CREATE_POOL: CreatePool,
+    Kind.DELETE_POOL: DeletePool,
+    Kind.UPGRADE_STORAGE: UpgradeStorage,
 }

@@ -99,6 +99,19 @@ DRAINING = ActivityConfig(
 """Pods that are asked to leave until they have, or until the time their node was given is up. That
 time is in the step itself, which ends then."""
 
+SETTLING = ActivityConfig(
+    start_to_close_timeout=timedelta(minutes=3),
+    schedule_to_close_timeout=timedelta(days=7),
+    heartbeat_timeout=HEARTBEAT,
+    retry_policy=RetryPolicy(
+        initial_interval=timedelta(seconds=1),
+        backoff_coefficient=2,
+        maximum_interval=timedelta(seconds=10),
+    ),
+    cancellation_type=_WAIT,
+)
+"""Data that Ceph moves, which may take days. Every two minutes it is said what is left."""
+
 LEAVING: ActivityConfig = {
     **STUBBORN,
     "retry_policy": RetryPolicy(
@@ -166,6 +179,9 @@ BOOKS = LocalActivityConfig(
 OPERATION_DEADLINE = timedelta(hours=4)
 """After this a creation goes without the nodes that it still lacks. Without its first control
 plane it is given up and undone."""
+
+STALLED = timedelta(minutes=20)
+"""Without a daemon replaced for so long, somebody has to look at an upgrade of Ceph."""
 
 UNDO_DEADLINE = timedelta(minutes=15)
 """What an operation that was pushed aside gets to undo itself before it is fenced."""

@@ -12,6 +12,7 @@ from temporalio.client import (
     ScheduleOverlapPolicy,
     SchedulePolicy,
     ScheduleSpec,
+    ScheduleState,
     ScheduleUpdate,
     ScheduleUpdateInput,
 )
@@ -20,8 +21,10 @@ from temporalio.worker import Interceptor, PollerBehaviorAutoscaling, Worker, Wo
 
 from activities.verbs import BOOKS_QUEUE, queue_of, verbs
 from domain.frozen import Frozen
+from domain.upgrade_policy import Mode, UpgradePolicy
 from workflows import runner
 from workflows.catalogue import CATALOGUE
+from workflows.check_storage import CheckStorage
 from workflows.cluster_monitor import ClusterMonitor
 from workflows.drain_node import DrainNode
 from workflows.provision_machine import ProvisionMachine
@@ -45,6 +48,11 @@ STICKY = timedelta(seconds=2)
 
 SLOTS = 100
 
+CATCH_UP = timedelta(hours=1)
+"""What was missed by more than that is not made up for: the next one comes."""
+
+JITTER = timedelta(minutes=10)
+
 SCHEDULED: dict[type, timedelta] = {
     Sweep: timedelta(seconds=5),
     Rouse: timedelta(seconds=5),
@@ -56,7 +64,10 @@ CHILDREN = [ProvisionMachine, RetireMachine, ReviveNode, UpgradeNode]
 TENDING = [ClusterMonitor, RunInstance, DrainNode]
 """What lives as long as the thing it looks after, and knows nothing but its name."""
 
-WORKFLOWS = [*dict.fromkeys(CATALOGUE.values()), *CHILDREN, *TENDING, *SCHEDULED]
+CHECKS = [CheckStorage]
+"""What has a timetable of its operator's."""
+
+WORKFLOWS = [*dict.fromkeys(CATALOGUE.values()), *CHILDREN, *TENDING, *SCHEDULED, *CHECKS]
 
 
 class Serving(Frozen):
@@ -147,3 +158,30 @@ async def schedule(client: Client, prefix: str, every: Mapping[type, timedelta])
             await client.create_schedule(f"windlass-{name}", wanted, trigger_immediately=True)
         except ScheduleAlreadyRunningError:
             await client.get_schedule_handle(f"windlass-{name}").update(corrected)
+
+
+async def keep(client: Client, prefix: str, cluster: str, policy: UpgradePolicy) -> None:
+    """Have the schedule as the policy says. Any number of workers may do so at the same time."""
+    name, timetable = f"{prefix}ceph-version-check-{cluster}", policy.timetable
+    wanted = Schedule(
+        action=ScheduleActionStartWorkflow(
+            CheckStorage.run, cluster, id=name, task_queue=prefix + BOOKS_QUEUE
+        ),
+        spec=ScheduleSpec(
+            cron_expressions=list(timetable.crons),
+            time_zone_name=timetable.zone,
+            jitter=JITTER,
+        ),
+        policy=SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP, catchup_window=CATCH_UP),
+        state=ScheduleState(paused=policy.mode is Mode.DISABLED),
+    )
+
+    async def corrected(_: ScheduleUpdateInput) -> ScheduleUpdate:
+        return ScheduleUpdate(schedule=wanted)
+
+    try:
+        await client.create_schedule(
+            name, wanted, trigger_immediately=policy.mode is not Mode.DISABLED
+        )
+    except ScheduleAlreadyRunningError:
+        await client.get_schedule_handle(name).update(corrected)

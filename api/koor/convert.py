@@ -4,7 +4,7 @@ from datetime import datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from api.koor.states import RELIABILITY, RESOURCE_STATUS
+from api.koor.states import RELIABILITY, RESOURCE_STATUS, UPGRADE_MODE
 from domain.koor_cluster import KoorCluster, Totals
 from domain.radar import Radar
 from domain.storage import Light, Observation, Rates
@@ -125,7 +125,11 @@ def radar(it: Radar) -> pb.ClusterRadar:
 
 
 def koor_cluster(it: KoorCluster) -> pb.KoorCluster:
-    """Nothing of ours upgrades Ceph, so upgrades are said to be disabled."""
+    """What runs, and what could. The endpoint that versions were once fetched from is never
+    asked: it is empty."""
+    latest = pb.DetailedProductVersions(
+        ceph=pb.DetailedVersion(version=it.latest) if it.latest else None
+    )
     return pb.KoorCluster(
         name=it.name,
         namespace=it.namespace,
@@ -134,12 +138,15 @@ def koor_cluster(it: KoorCluster) -> pb.KoorCluster:
             toolbox_enabled=it.toolbox,
             monitoring_enabled=it.monitored,
             dashboard_enabled=it.dashboard,
-            upgrade_options=pb.UpgradeOptions(mode=pb.UPGRADE_MODE_DISABLED),
+            upgrade_options=pb.UpgradeOptions(
+                mode=UPGRADE_MODE[it.policy.mode], schedule=it.policy.schedule
+            ),
         ),
         status=pb.KoorClusterStatus(
             total_resources=totals(it.totals),
             meets_minimum_resources=it.totals.enough,
             current_versions=pb.ProductVersions(ceph=it.ceph, kube=it.kube),
+            latest_versions=latest,
         ),
     )
 

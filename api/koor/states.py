@@ -2,6 +2,7 @@
 
 from domain.reliability import Score
 from domain.storage_resources import Standing
+from domain.upgrade_policy import Mode
 from protos.gen.koor.api.resources.stats import stats_pb2 as pb
 
 RESOURCE_STATUS: dict[Standing, pb.ResourceStatus.ValueType] = {
@@ -16,4 +17,10 @@ RELIABILITY: dict[Score | None, pb.ReliabilityScore.ValueType] = {
     Score.NONE: pb.RELIABILITY_NONE,
     Score.DEGRADED: pb.RELIABILITY_DEGRADED,
     Score.OK: pb.RELIABILITY_OK,
+}
+
+UPGRADE_MODE: dict[Mode, pb.UpgradeMode.ValueType] = {
+    Mode.DISABLED: pb.UPGRADE_MODE_DISABLED,
+    Mode.NOTIFY: pb.UPGRADE_MODE_NOTIFY,
+    Mode.UPGRADE: pb.UPGRADE_MODE_UPGRADE,
 }

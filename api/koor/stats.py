@@ -7,7 +7,7 @@ from api.asking import REQUEST_ID, Context, running
 from api.koor import convert
 from api.koor.newest import Newest
 from domain.errors import Conflict, NotFound
-from domain.koor_cluster import koor_cluster
+from domain.koor_cluster import Care, koor_cluster
 from domain.radar import radar
 from domain.storage import Light
 from domain.storage_look import Look, deployments, nodes, parts, resources
@@ -34,9 +34,10 @@ class View(NamedTuple):
 
 
 class StatsService(StatsServiceServicer):
-    def __init__(self, newest: Newest | None) -> None:
+    def __init__(self, newest: Newest | None, care: Care) -> None:
         """None: there is no Ceph cluster here."""
         self._newest = newest
+        self._care = care
 
     async def GetClusterStats(
         self, request: pb.GetClusterStatsRequest, context: Context
@@ -73,7 +74,7 @@ class StatsService(StatsServiceServicer):
         self, request: pb.GetKoorClusterRequest, context: Context
     ) -> pb.GetKoorClusterResponse:
         view = await self._view(context)
-        found = koor_cluster(view.name, view.look)
+        found = koor_cluster(view.name, view.look, self._care)
         return pb.GetKoorClusterResponse(koor_cluster=convert.koor_cluster(found))
 
     async def _view(self, context: Context) -> View:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, TypeVar
 
-from domain.operation import ACTIVE, TRACKED, Operation, OperationId, Stage, Step
-from domain.outline import Leg, outline, progress, told
+from domain.operation import ACTIVE, Operation, OperationId, Stage, Step
+from domain.outline import Leg, progress, told
 from store.gather import Gather
 from store.operations import Operations
 
@@ -94,9 +94,7 @@ class Outlook:
     async def _outline(self, operation: Operation) -> tuple[Leg, ...]:
         legs = self._outlines.get(operation.id)
         if legs is None:
-            tracked = operation.kind in TRACKED  # it has no steps, and a plan of another form
-            plan = None if tracked else await self._operations.plan(operation.id)
-            legs = outline(operation.kind, plan) if plan else ()
+            legs = await self._operations.foreseen(operation.id)
         _keep(self._outlines, operation.id, legs, OUTLINES)
         return legs
 

@@ -14,10 +14,12 @@ from api.asking import Context
 from api.door import Service, parser
 from api.errors import wrong
 from api.ops.outlook import Outlook
+from domain.cluster import ClusterPlan
 from domain.errors import Invalid
 from domain.operation import Step
-from domain.outline import outline, told
+from domain.outline import Leg, outline, told
 from domain.prospect import Prospect, touched
+from domain.storage_plan import StoragePlan
 from store.operations import Operations
 from store.rehearsal import Accepted, rehearsing
 
@@ -72,13 +74,16 @@ class Plans:
         if (accepted := rehearsal.accepted) is None:
             return None
         legs = outline(accepted.kind, accepted.plan)
-        there = await self._operations.slots(accepted.plan.uid)
-        return Foreseen(
-            accepted,
-            told(legs, []),
-            touched(accepted.plan, legs, there),
-            await self._outlook.foreseen(legs),
-        )
+        machines = await self._machines(accepted.plan, legs)
+        return Foreseen(accepted, told(legs, []), machines, await self._outlook.foreseen(legs))
+
+    async def _machines(
+        self, plan: ClusterPlan | StoragePlan, legs: tuple[Leg, ...]
+    ) -> Sequence[Prospect]:
+        """What is done to Ceph touches none of ours."""
+        if isinstance(plan, StoragePlan):
+            return ()
+        return touched(plan, legs, await self._operations.slots(plan.uid))
 
 
 def _taking_bytes(

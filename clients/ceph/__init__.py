@@ -4,5 +4,13 @@ from clients.ceph.identities import RestIdentities
 from clients.ceph.program import ProgramIdentities, identities
 from clients.ceph.session import Session
 from clients.ceph.storage import CephStorage
+from clients.ceph.upgrades import RestUpgrades
 
-__all__ = ["CephStorage", "ProgramIdentities", "RestIdentities", "Session", "identities"]
+__all__ = [
+    "CephStorage",
+    "ProgramIdentities",
+    "RestIdentities",
+    "RestUpgrades",
+    "Session",
+    "identities",
+]

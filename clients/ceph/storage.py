@@ -6,11 +6,15 @@ from urllib.parse import quote
 
 from clients.ceph.identities import Identities
 from clients.ceph.session import Session, unreadable
+from clients.ceph.upgrades import RestUpgrades
 from domain.errors import AlreadyExists, Conflict, DomainError, NotFound, Unavailable
 from domain.ports import Vault
 from domain.share import Identity, PoolMade, PoolWanted
 from domain.storage import Observation
 from domain.storage_answers import Answers, observed
+from domain.storage_gates import is_marked
+from domain.storage_plan import OsdMark, Renewal, Target
+from domain.storage_ports import Upgrades
 
 RULE = "replicated_rule"
 APPLICATION = "rbd"
@@ -25,8 +29,16 @@ put back, only what is ours to be taken away, and that may be done any number of
 class CephStorage:
     """One cluster, through its manager."""
 
-    def __init__(self, session: Session, identities: Identities, vault: Vault) -> None:
+    def __init__(
+        self,
+        session: Session,
+        identities: Identities,
+        vault: Vault,
+        upgrades: Upgrades | None = None,
+    ) -> None:
+        """`upgrades`: who replaces its daemons, if that is not its own orchestrator."""
         self._session = session
+        self._upgrades = upgrades or RestUpgrades(session)
         self._identities = identities
         self._vault = vault
 
@@ -124,6 +136,32 @@ class CephStorage:
     async def _pool(self, wanted: PoolWanted) -> Any:
         return await self._session.get(_path(wanted), attrs=ATTRIBUTES)
 
+    async def mark_osd(self, mark: OsdMark) -> None:
+        """Ceph says yes to marks of OSDs that it does not have, and of others before they show."""
+        if is_marked(await self.observe(), mark):
+            return
+        await self._session.ask("PUT", f"osd/{mark.id}/mark", {"action": mark.word})
+        if not is_marked(await self.observe(), mark):
+            raise Unavailable(
+                f"Ceph has not marked {mark.named} {mark.word} yet", reason="CEPH_NOT_YET"
+            )
+
+    async def safe_to_destroy(self, osd: int) -> bool:
+        said = await self._session.get("osd/safe_to_destroy", ids=f"[{osd}]")
+        try:
+            return osd in said["safe_to_destroy"]
+        except (LookupError, TypeError) as error:
+            raise unreadable("GET osd/safe_to_destroy", "a list of OSDs") from error
+
+    async def begin_upgrade(self, target: Target) -> None:
+        await self._upgrades.begin_upgrade(target)
+
+    async def pause_upgrade(self) -> None:
+        await self._upgrades.pause_upgrade()
+
+    async def renewal(self) -> Renewal:
+        return await self._upgrades.renewal()
+
     async def ensure_identity(self, identity: Identity) -> None:
         """The key goes from Ceph into the vault, and is seen by nobody between them."""
         key = await self._identities.ensure(identity)
@@ -138,4 +176,5 @@ def _path(wanted: PoolWanted) -> str:
 
 
 def _is_ours(there: Any, wanted: PoolWanted) -> bool:
-    return wanted.mark in there["application_metadata"]
+    same = wanted.id in (0, there["pool"])
+    return same and wanted.mark in there["application_metadata"]

@@ -21,7 +21,9 @@ HOSTS = ("ceph-1", "ceph-2", "ceph-3")
 OSDS_PER_HOST = 2
 OSD_BYTES = 100 * GIB
 RELEASE = "18.2.7"
-BANNER = f"ceph version {RELEASE} (6b0e988052ec84cf2d4a54ff9bbbc5e720b621ad) reef (stable)"
+LOOKS_PER_MOVE = 2
+DAEMONS = 13
+"""Mons, managers, OSDs, metadata servers: those that an upgrade replaces."""
 
 
 class Pool(Record):
@@ -52,6 +54,14 @@ class State(Record):
     next_pool: int = 1
     out: list[int] = Field(default_factory=list)
     """OSDs that no data is placed on."""
+    version: str = RELEASE
+    """What the manager runs."""
+    renewing: str = ""
+    """The version that daemons are replaced by ones of. Empty: none are."""
+    paused: bool = False
+    renewed: int = 0
+    moving: int = 0
+    """So many looks until all that has to be moved has been."""
     flags: list[str] = Field(default_factory=list)
     conf: dict[str, dict[str, str]] = Field(default_factory=dict)
     """Settings by name and section."""
@@ -97,6 +107,44 @@ class SimulatedCluster:
     def dead(self) -> frozenset[int]:
         """The OSDs that send no beacons."""
         return frozenset(osd for osd in self.osds if self._faults.meet(f"ceph osd.{osd}"))
+
+    def mark(self, osd: int, action: str) -> None:
+        """Have data placed there, or there no more, which takes a while."""
+        if action not in ("in", "out") or osd not in self.osds:
+            return
+        if (osd in self.state.out) is (action == "in"):
+            self.state.moving = LOOKS_PER_MOVE
+        others = [each for each in self.state.out if each != osd]
+        self.state.out = sorted([*others, *([osd] if action == "out" else [])])
+        self.keep()
+
+    def look(self) -> None:
+        """Time goes on while somebody looks, unless something holds it: `ceph move`."""
+        if self.state.moving and self._faults.meet("ceph move") is None:
+            self.state.moving -= 1
+
+    def drained(self, osd: int) -> bool:
+        """Whether nothing that lies on an OSD is missing elsewhere."""
+        healthy = not any("degraded" in state for state in self.all_states(self.dead()))
+        return osd in self.state.out and not self.state.moving and healthy
+
+    @property
+    def banner(self) -> str:
+        return f"ceph version {self.state.version} (6b0e988052ec84cf2d4a54ff9bbbc5e7) (stable)"
+
+    def renew(self, version: str) -> None:
+        self.state.renewing, self.state.renewed, self.state.paused = version, 0, False
+        self.keep()
+
+    def replace(self) -> None:
+        """A daemon is replaced while somebody looks, unless something holds it: `ceph upgrade`."""
+        state = self.state
+        if not state.renewing or state.paused or self._faults.meet("ceph upgrade"):
+            return
+        state.renewed += 1
+        if state.renewed >= DAEMONS:
+            state.version, state.renewing = state.renewing, ""
+        self.keep()
 
     def hears_mons(self) -> bool:
         return self._faults.meet("ceph mons") is None
@@ -151,7 +199,9 @@ class SimulatedCluster:
         """The placement groups of a pool: where copies are missing, some serve, others do not."""
         copies = self.placed(dead)
         if copies >= pool.size:
-            return {"active+clean": pool.groups}
+            moving = 1 if self.state.moving and pool.groups > 1 else 0
+            states = {"active+clean": pool.groups - moving, "active+remapped+backfilling": moving}
+            return {state: count for state, count in states.items() if count}
         serving = copies >= pool.min_size
         words = ["active"] * serving + ["undersized"] + ["degraded"] * bool(pool.objects)
         return {"+".join([*words, *(["peered"] * (not serving))]): pool.groups}

@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sim.ceph.cluster import (
-    BANNER,
     HOSTS,
     MANAGERS,
     MONS,
@@ -102,7 +101,7 @@ def summary(cluster: SimulatedCluster) -> Document:
         "have_mon_connection": cluster.hears_mons(),
         "executing_tasks": [],
         "finished_tasks": [],
-        "version": BANNER,
+        "version": cluster.banner,
         "rbd_mirroring": {"warnings": 0, "errors": 0},
     }
 
@@ -113,10 +112,10 @@ def hosts(cluster: SimulatedCluster) -> list[Document]:
         {
             "hostname": host,
             "services": [
-                {"type": kind, "id": name, "ceph_version": BANNER}
+                {"type": kind, "id": name, "ceph_version": cluster.banner}
                 for kind, name in _daemons(at, cluster)
             ],
-            "ceph_version": BANNER,
+            "ceph_version": cluster.banner,
             "addr": address(host, 0).partition(":")[0],
             "labels": [],
             "sources": {"ceph": True, "orchestrator": False},
@@ -134,13 +133,13 @@ def _daemons(at: int, cluster: SimulatedCluster) -> list[tuple[str, str]]:
     return sorted(found)
 
 
-def gateways() -> list[Document]:
+def gateways(cluster: SimulatedCluster) -> list[Document]:
     """GET rgw/daemon"""
     return [
         {
             "id": name,
             "service_map_id": str(4152 + at),
-            "version": BANNER,
+            "version": cluster.banner,
             "server_hostname": HOSTS[at],
             "realm_name": "",
             "zonegroup_name": "default",

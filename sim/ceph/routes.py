@@ -1,12 +1,13 @@
 """What the manager of a simulated Ceph cluster can be asked, as a table."""
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from sim.ceph import health
-from sim.ceph.cluster import Pool, SimulatedCluster
+from sim.ceph.cluster import DAEMONS, Pool, SimulatedCluster
 
 OFF = (
     "pool deletion is disabled; you must first set the mon_allow_pool_delete config option to true "
@@ -122,12 +123,27 @@ def delete_pool(cluster: SimulatedCluster, asked: Asked) -> None:
 
 def mark_osd(cluster: SimulatedCluster, asked: Asked) -> None:
     """Whatever is asked of whichever OSD, it says yes."""
-    osd, action = int(asked.named["id"]), asked.body.get("action")
-    if osd not in cluster.osds or action not in ("in", "out"):
-        return
-    others = [each for each in cluster.state.out if each != osd]
-    cluster.state.out = sorted([*others, *([osd] if action == "out" else [])])
-    cluster.keep()
+    cluster.mark(int(asked.named["id"]), str(asked.body.get("action")))
+
+
+def safe_to_destroy(cluster: SimulatedCluster, asked: Asked) -> Any:
+    """Of OSDs that it has never heard of, it has no statistics."""
+    wanted = json.loads(asked.query["ids"])
+    known = [osd for osd in wanted if osd in cluster.osds]
+    safe = [osd for osd in known if cluster.drained(osd)]
+    return {
+        "safe_to_destroy": safe,
+        "active": [osd for osd in known if osd not in safe],
+        "missing_stats": [osd for osd in wanted if osd not in known],
+        "stored_pgs": [],
+        "is_safe_to_destroy": safe == wanted,
+    }
+
+
+def look(cluster: SimulatedCluster) -> Any:
+    found = health.full(cluster)
+    cluster.look()
+    return found
 
 
 def set_flags(cluster: SimulatedCluster, asked: Asked) -> list[str]:
@@ -181,14 +197,46 @@ def export_user(cluster: SimulatedCluster, asked: Asked) -> str:
     return f"[{entity}]\n\tkey = {cluster.state.keys[entity]}\n{rights}\n"
 
 
+def begin_upgrade(cluster: SimulatedCluster, asked: Asked) -> str:
+    if cluster.state.renewing:
+        words = f"Upgrade to {cluster.state.renewing} is in progress"
+        raise RefusedError.errno(22, words)
+    cluster.renew(asked.body["version"])
+    return f"Initiating upgrade to ceph/ceph:v{asked.body['version']}"
+
+
+def hold_upgrade(paused: bool) -> Callable[[SimulatedCluster, Asked], str]:
+    def hold(cluster: SimulatedCluster, _: Asked) -> str:
+        cluster.state.paused = paused
+        cluster.keep()
+        return "Paused upgrade" if paused else "Resumed upgrade"
+
+    return hold
+
+
+def show_upgrade(cluster: SimulatedCluster, _: Asked) -> Any:
+    cluster.replace()
+    state = cluster.state
+    return {
+        "target_image": f"ceph/ceph:v{state.renewing}" if state.renewing else None,
+        "in_progress": bool(state.renewing),
+        "which": "Upgrading all daemon types on all hosts" if state.renewing else "<unknown>",
+        "services_complete": [],
+        "progress": f"{state.renewed}/{DAEMONS} daemons upgraded" if state.renewing else None,
+        "message": "",
+        "is_paused": state.paused,
+    }
+
+
 ROUTES = (
     Route("POST", "auth", lambda _, __: None, 201),
     Route("POST", "auth/logout", lambda _, __: None),
-    Route("GET", "health/full", lambda cluster, _: health.full(cluster)),
+    Route("GET", "health/full", lambda cluster, _: look(cluster)),
     Route("GET", "summary", lambda cluster, _: health.summary(cluster)),
     Route("GET", "host", lambda cluster, _: health.hosts(cluster), version="1.3"),
-    Route("GET", "rgw/daemon", lambda _, __: health.gateways()),
+    Route("GET", "rgw/daemon", lambda cluster, _: health.gateways(cluster)),
     Route("GET", "osd", lambda cluster, _: health.osds(cluster), version="1.1"),
+    Route("GET", "osd/safe_to_destroy", safe_to_destroy),
     Route("PUT", "osd/{id}/mark", mark_osd),
     Route("GET", "osd/flags", lambda cluster, _: show_flags(cluster)),
     Route("PUT", "osd/flags", set_flags),
@@ -199,6 +247,10 @@ ROUTES = (
     Route("PUT", "cluster_conf", configure),
     Route("GET", "cluster_conf/{name}", show_setting),
     Route("DELETE", "cluster_conf/{name}", unset, 204),
+    Route("POST", "cluster/upgrade/start", begin_upgrade),
+    Route("PUT", "cluster/upgrade/pause", hold_upgrade(paused=True)),
+    Route("PUT", "cluster/upgrade/resume", hold_upgrade(paused=False)),
+    Route("GET", "cluster/upgrade/status", show_upgrade),
     Route("POST", "cluster/user", create_user, 201),
     Route("PUT", "cluster/user", write_user),
     Route("POST", "cluster/user/export", export_user),

@@ -29,8 +29,9 @@ async def test_what_was_seen_is_shown(real_windlass: Windlass, tmp_path: Path) -
     assert "node-a" in (await real_windlass("storage", "nodes")).out
     radar = json.loads((await real_windlass("storage", "radar", "-o", "json")).out)["items"]
     assert {each["figure"]: each["value"] for each in radar}["stability"] == 80
-    groups = json.loads((await real_windlass("storage", "osd", "-o", "json")).out)["items"]
+    groups = json.loads((await real_windlass("storage", "daemons", "-o", "json")).out)["items"]
     assert [each["name"] for each in groups] == ["mds.cephfs", "mgr", "mon", "osd", "rgw.default"]
     pools = (await real_windlass("storage", "pools", "-o", "name")).out.splitlines()
     assert "pool/cephfs_data" in pools
-    assert "Ceph 16.2.15, upgrades DISABLED" in (await real_windlass("storage", "upgrade")).out
+    shown = (await real_windlass("storage", "upgrade")).out
+    assert "Ceph 16.2.15, could run 18.2.7; by itself: NOTIFY at 0 0 * * *" in shown

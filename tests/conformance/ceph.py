@@ -4,11 +4,13 @@ import re
 import shutil
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from temporalio.testing import WorkflowEnvironment
 
 from activities.storage_watch import StorageWatch
 from api import build
@@ -16,21 +18,27 @@ from api.__main__ import Api
 from api.koor.convert import size
 from api.launch import client
 from clients.ceph import CephStorage, ProgramIdentities, RestIdentities, Session
-from domain.errors import AlreadyExists, Unsupported
-from domain.share import PoolTerms, Share
+from domain import operation as operations
+from domain.errors import AlreadyExists, Conflict, NotFound, Unsupported
+from domain.operation import Ask, Operation
+from domain.share import Identity, PoolTerms, Share
+from domain.wishes import DELETE
 from protos.gen.koor.api.resources.stats import stats_pb2 as parts
 from protos.gen.koor.api.services.stats import stats_pb2 as pb
 from protos.gen.koor.api.services.stats.stats_pb2_grpc import StatsServiceStub
 from settings import Settings, Temporal
+from sim.world import MemoryWorld
 from store import schema
 from store.engine import Database
 from store.observations import Observations
+from store.secrets import Secrets
 from tests.api.caller import NOBODY, Caller
-from tests.conformance.ceph_cluster import USER, Ceph, cluster
+from tests.conformance.ceph_cluster import OSDS, USER, Ceph, cluster
 from tests.conformance.environments import found, said
 from tests.conformance.processes import EndedBadlyError, eventually
 from tests.conformance.stage import MissingError, Stage
 from tests.vaults import MemoryVault
+from tests.workflows.yard import Trouble, yard
 
 PROGRAMS = {
     "ceph-mon": "ceph-mon",
@@ -47,6 +55,7 @@ SHARE = Share.of("c0ffee00-9d5e-4a7b", PoolTerms(groups=8, most_bytes=1 << 30))
 WANTED, IDENTITY = SHARE.pool, SHARE.identity
 FOREIGN = "somebody-elses"
 VAULT = MemoryVault()
+ON_SQLITE = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
 
 
 async def prepare() -> str:
@@ -62,7 +71,7 @@ async def prepare() -> str:
 
 STAGE = Stage(
     name="ceph",
-    proves="what is shown of Ceph is what Ceph says, and pools and identities are made and unmade",
+    proves="what is shown of Ceph is what Ceph says, and pools, identities and OSDs are changed",
     prepare=prepare,
     tests=("tests/conformance/ceph.py",),
     seconds=400,
@@ -262,20 +271,103 @@ async def test_this_release_has_no_identities_over_rest(real: Ceph) -> None:
     await session.close()
 
 
+class Noting(CephStorage):
+    """The real one, for a cluster that is not: its API in memory wants to know who may use what."""
+
+    def __init__(self, storage: CephStorage, world: MemoryWorld) -> None:
+        vars(self).update(vars(storage))
+        self._world = world
+
+    async def ensure_identity(self, identity: Identity) -> None:
+        await super().ensure_identity(identity)
+        self._world.identities[identity.entity] = identity.pool
+
+
+@ON_SQLITE
+async def test_what_create_cluster_makes_goes_with_the_cluster(
+    real: Ceph,
+    storage: CephStorage,
+    temporal: WorkflowEnvironment,
+    database: Database,
+    vault: Secrets,
+    queues: str,
+) -> None:
+    world = MemoryWorld.of(2)
+    noting = Noting(storage, world)
+    async with yard(temporal.client, database, vault, queues, world=world, storage=noting) as place:
+        asked = await place.ask(storage=True)
+        await place.carry_out(asked)
+        share = (await place.operations.plan(asked.id)).storage
+        assert share is not None
+        assert share.pool.name in await real.ceph("osd", "lspools")
+        [known] = await real.told("auth", "get", share.identity.entity)
+        assert known["caps"] == share.identity.caps
+        assert (await place.delete(data=DELETE)).stage is operations.Stage.SUCCEEDED
+        assert share.pool.name not in await real.ceph("osd", "lspools")
+        assert share.identity.entity not in await real.ceph("auth", "ls")
+
+
+@ON_SQLITE
+async def test_osds_go_out_are_safe_to_destroy_and_come_in(
+    real: Ceph,
+    storage: CephStorage,
+    temporal: WorkflowEnvironment,
+    database: Database,
+    vault: Secrets,
+    queues: str,
+) -> None:
+    await eventually("all is clean", real.healthy, seconds=SECONDS)
+    trouble = Trouble()
+    async with yard(
+        temporal.client, database, vault, queues, storage=storage, trouble=trouble
+    ) as place:
+
+        async def inside() -> list[int]:
+            return [each["osd"] for each in (await real.told("osd", "dump"))["osds"] if each["in"]]
+
+        async def asked(*osds: int, inside: bool = False) -> Operation:
+            await place.look(await storage.observe())
+            ask = Ask(method="mark")
+            made = await place.storages.request_marks("ceph", osds, ask, inside=inside)
+            assert made is not None
+            return made
+
+        async def carried_out(operation: Operation) -> operations.Stage:
+            await place.carry_out(operation)
+            return (await place.operations.get(operation.id)).stage
+
+        assert await carried_out(await asked(3)) is operations.Stage.SUCCEEDED
+        assert await inside() == [0, 1, 2]
+        assert (await real.told("osd", "safe-to-destroy", "3"))["safe_to_destroy"] == [3]
+        groups = (await real.told("pg", "stat"))["pg_summary"]["num_pg_by_state"]
+        assert {each["name"] for each in groups} == {"active+clean"}
+        with pytest.raises(Conflict, match="3 copies on different OSDs, and 2 would be left"):
+            await asked(2)
+        with pytest.raises(NotFound):
+            await asked(77)
+        assert await carried_out(await asked(3, inside=True)) is operations.Stage.SUCCEEDED
+        assert await inside() == [0, 1, 2, 3]
+        called_off = await asked(1)
+        trouble.when = lambda key: key.verb == "storage.mark_osd"
+        trouble.then = partial(place.cancel, called_off.id)
+        assert await carried_out(called_off) is operations.Stage.CANCELLED
+        assert await inside() == [0, 1, 2, 3]
+
+
 async def test_an_osd_that_is_killed_shows(real: Ceph, shown: Shown) -> None:
     """As soon as Ceph itself knows, the next look does."""
     real.kill("osd.2")
 
     async def known() -> bool:
-        return bool((await real.told("osd", "stat"))["num_up_osds"] == 2)
+        return bool((await real.told("osd", "stat"))["num_up_osds"] == OSDS - 1)
 
     await eventually("Ceph has noticed", known, seconds=SECONDS)
 
     async def seen() -> bool:
         told = await shown.stats()
-        return (told.services.osd.osd_up, told.status) == (2, "HEALTH_WARN")
+        return (told.services.osd.osd_up, told.status) == (OSDS - 1, "HEALTH_WARN")
 
-    await eventually("it shows", seen, seconds=SECONDS)
+    assert await seen(), "the first look after Ceph knows does not show it"
     groups = {each.name: each for each in (await shown("GetClusterResources")).deployments}
     assert groups["osd"].status == parts.RESOURCE_NOT_READY
     assert groups["osd"].reliability == parts.RELIABILITY_DEGRADED

@@ -1,4 +1,4 @@
-"""A small Ceph of Debian's packages, on loopback: a mon, a manager with its dashboard, three OSDs.
+"""A small Ceph of Debian's packages, on loopback: a mon, a manager with its dashboard, four OSDs.
 No systemd, no containers. Every daemon is a child of ours and ends with the block."""
 
 import asyncio
@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.conformance.processes import EndedBadlyError, done, eventually, running
 
-OSDS = 3
+OSDS = 4
 OSD_BYTES = 4 << 30
 """The file is sparse."""
 

@@ -1,5 +1,6 @@
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -7,19 +8,23 @@ from hypothesis import strategies as st
 
 from domain.cluster import ClusterPlan, PoolChange, PoolUpgrade, Retiring, Upgrade
 from domain.machine import Machine, Role, Slot
-from domain.operation import CHANGES, SETTLED, TRACKED, Kind, Step, StepKey, StepState
+from domain.operation import CHANGES, SETTLED, STORED, TRACKED, Kind, Step, StepKey, StepState
 from domain.outline import (
     OUTLINES,
+    STORAGE_OUTLINES,
     USUALLY,
     Lane,
     Leg,
     keys,
     outline,
     progress,
+    read,
     told,
 )
 from domain.releases import Release
 from domain.repairs import Mending, Remedy, Repair
+from domain.share import PoolTerms, Share
+from domain.storage_plan import Marking, OsdMark, StoragePlan, Target
 
 RELEASE = Release(version="1.32.1", series="jammy")
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -90,7 +95,13 @@ learnt = st.dictionaries(verbs, st.floats(0, 3600))
 moments = st.floats(-100, 10_000).map(lambda seconds: START + timedelta(seconds=seconds))
 
 
-@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_has_one_outline_or_no_steps() -> None:
+    assert not OUTLINES.keys() & STORAGE_OUTLINES.keys()
+    assert OUTLINES.keys() | STORAGE_OUTLINES.keys() | TRACKED == set(Kind)
+    assert STORAGE_OUTLINES.keys() == STORED
+
+
+@pytest.mark.parametrize("kind", sorted(OUTLINES))
 @given(plan=plans)
 def test_every_kind_has_an_outline_in_which_no_step_comes_twice(
     kind: Kind, plan: ClusterPlan
@@ -98,11 +109,32 @@ def test_every_kind_has_an_outline_in_which_no_step_comes_twice(
     steps = keys(outline(kind, plan))
     assert len(set(map(str, steps))) == len(steps)
     assert {step.verb for step in steps} <= set(USUALLY)
-    assert set(OUTLINES) == set(Kind)
     touched = {step.subject for step in steps} - {plan.name}
     own = {plan.endpoint} | {slot.name for slot in plan.slots}
-    changed = set() if kind in SETTLED | TRACKED else own
+    changed = set() if kind in SETTLED else own
     assert touched == changed
+
+
+STORAGE_PLANS: dict[Kind, dict[str, Any]] = {
+    Kind.TAKE_OSDS_OUT: {"marking": Marking(cluster="ceph", marks=(OsdMark(id=3, inside=False),))},
+    Kind.TAKE_OSDS_IN: {"marking": Marking(cluster="ceph", marks=(OsdMark(id=3, inside=True),))},
+    Kind.CREATE_POOL: {"share": Share.of("c0ffee00-1", PoolTerms(), "own")},
+    Kind.DELETE_POOL: {"share": Share.of("c0ffee00-1", PoolTerms(), "own")},
+    Kind.UPGRADE_STORAGE: {"target": Target(cluster="ceph", version="19.2.3")},
+}
+
+
+@pytest.mark.parametrize("kind", sorted(STORED))
+def test_what_is_done_to_ceph_is_foreseen_and_of_an_empty_plan_nothing_is(kind: Kind) -> None:
+    plan = StoragePlan.model_validate({"cluster": "ceph", **STORAGE_PLANS[kind]})
+    steps = keys(read(kind, plan.model_dump_json()))
+    assert steps
+    assert {step.verb for step in steps} <= set(USUALLY)
+    assert outline(kind, StoragePlan(cluster="ceph")) == ()
+
+
+def test_at_the_edge_there_are_no_steps() -> None:
+    assert read(Kind.CREATE_APPINST, "of another form") == ()
 
 
 @given(plans, st.sampled_from(sorted(CHANGES)))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from domain.koor_cluster import Totals, koor_cluster, totals
+from domain.koor_cluster import Care, Totals, koor_cluster, totals
 from domain.quantity import amount
 from domain.reliability import Score
 from domain.storage import Light
@@ -200,7 +200,7 @@ def test_all_nodes_count_for_what_a_cluster_has() -> None:
     )
     assert not totals(look).enough, "a node is missing"
     assert totals(look).model_copy(update={"nodes": 4}).enough
-    koor = koor_cluster("ceph", look)
+    koor = koor_cluster("ceph", look, Care())
     assert (koor.kube, koor.toolbox, koor.uses_all_devices) == ("1.32.1", True, True)
     assert koor.namespace == "rook-ceph"
 

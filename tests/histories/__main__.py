@@ -37,6 +37,7 @@ from tests.workflows.edge import does, site
 from tests.workflows.harbour import harbour, worker
 from tests.workflows.test_repairs import CASES, broken
 from tests.workflows.yard import Trouble, Yard, yard
+from workflows.check_storage import CheckStorage
 from workflows.survey import Survey
 from workflows.sweep import Sweep
 
@@ -248,6 +249,43 @@ async def repair_cancelled(place: Yard) -> None:
     await place.carry_out(asked)
 
 
+async def osds_taken(place: Yard) -> None:
+    await place.carry_out(await place.ask_marks(0, 2))
+    await place.carry_out(await place.ask_marks(0, 2, inside=True))
+
+
+async def osds_taken_cancelled(place: Yard) -> None:
+    asked = await place.ask_marks(0, 2)
+    place.trouble.at, place.trouble.then = 2, partial(place.cancel, asked.id)
+    await place.carry_out(asked)
+
+
+async def ceph_upgraded(place: Yard) -> None:
+    await place.carry_out(await place.ask_ceph("19.2.3"))
+
+
+async def ceph_upgrade_cancelled(place: Yard) -> None:
+    asked = await place.ask_ceph("19.2.3")
+    place.trouble.at, place.trouble.then = 3, partial(place.cancel, asked.id)
+    await place.carry_out(asked)
+
+
+async def ceph_checked(place: Yard) -> None:
+    place.world.ceph.version = "18.2.4"
+    await place.look()
+    await place.client.execute_workflow(
+        CheckStorage.run,
+        "ceph",
+        id=f"ceph-version-check-{uuid4()}",
+        task_queue=f"{place.prefix}workflows",
+    )
+
+
+async def own_pool(place: Yard) -> None:
+    await place.carry_out(await place.ask_pool())
+    await place.carry_out(await place.ask_drop_pool())
+
+
 async def swept(place: Yard) -> None:
     await place.ask()
     for flow in (Sweep, Survey):
@@ -361,6 +399,12 @@ STORIES: dict[str, tuple[Story, MemoryWorld]] = {
         if "worker" not in case or "replaced" in case
     },
     "repair-cancelled": (repair_cancelled, MemoryWorld.of(12)),
+    "osds-taken": (osds_taken, MemoryWorld.of(1)),
+    "osds-taken-cancelled": (osds_taken_cancelled, MemoryWorld.of(1)),
+    "ceph-upgraded": (ceph_upgraded, MemoryWorld.of(1)),
+    "ceph-upgrade-cancelled": (ceph_upgrade_cancelled, MemoryWorld.of(1)),
+    "ceph-checked": (ceph_checked, MemoryWorld.of(1)),
+    "own-pool": (own_pool, MemoryWorld.of(1)),
     "swept": (swept, MemoryWorld.of(12)),
     "watched": (watched, MemoryWorld.of(12)),
     "swept-and-watched": (swept_and_watched, MemoryWorld.of(12)),

@@ -15,6 +15,7 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
+from activities.caring import Caring
 from activities.endpoints import Endpoints
 from activities.healing import Healing
 from activities.kubeadm import Kubeadm
@@ -29,6 +30,7 @@ from activities.sweeping import Sweeping
 from activities.tending import Tending
 from activities.tracking import Tracking
 from activities.watching import Rhythm, Watching
+from domain.ceph_releases import KNOWN as CEPHS
 from domain.cluster import Cluster, ClusterOrder, DrainPolicy, Limits, Phase, PoolOrder
 from domain.errors import DomainError, NotFound
 from domain.health import Tolerance
@@ -40,13 +42,17 @@ from domain.quarantine import Terms as QuarantineTerms
 from domain.releases import CATALOGUE as RELEASES
 from domain.repairs import Prudence
 from domain.share import PoolTerms
+from domain.storage import Observation
+from domain.storage_look import Look
+from domain.storage_ports import Storage as StoragePort
+from domain.upgrade_policy import Mode
 from sim.memory import (
     MemoryApi,
     MemoryEndpoints,
     MemoryMachines,
     MemoryNodes,
-    MemoryStorage,
 )
+from sim.memory_storage import MemoryStorage
 from sim.world import MemoryWorld
 from store import quarantine, tracking
 from store import steering as steers
@@ -54,12 +60,14 @@ from store.clusters import Building, Clusters, Deleted
 from store.engine import Database
 from store.journal import Journal
 from store.marks import Marks
+from store.observations import Observations
 from store.operations import Operations
 from store.pools import Pools, Terms
 from store.repairs import Repairs
 from store.rows import SlotRow, now
 from store.secrets import Secrets
 from store.stocks import Stocks
+from store.storages import Storages
 from store.tail import Tail
 from store.tracked import Terms as EdgeTerms
 from store.upgrades import Upgrades
@@ -141,6 +149,35 @@ class Yard:
     watches: Watches
     repairs: Repairs
     quarantine: quarantine.Quarantine
+    storages: Storages
+
+    async def look(self, seen: Observation | None = None) -> None:
+        """See Ceph, as the watch does: the world's, unless it is another."""
+        observations = Observations(self.database)
+        await observations.claim("ceph", timedelta(hours=1))
+        await observations.keep("ceph", Look(observation=seen or self.world.ceph.seen()))
+
+    async def ask_marks(self, *osds: int, inside: bool = False) -> Operation:
+        await self.look()
+        asked = await self.storages.request_marks("ceph", osds, Ask(method="mark"), inside=inside)
+        assert asked is not None
+        return asked
+
+    async def ask_ceph(self, version: str) -> Operation:
+        await self.look()
+        ask = Ask(method="renew")
+        asked = await self.storages.request_upgrade("ceph", version, CEPHS, ask)
+        assert asked is not None
+        return asked
+
+    async def ask_pool(self, name: str = "own") -> Operation:
+        await self.look()
+        ask = Ask(method="pool")
+        return await self.storages.request_pool("ceph", name, PoolTerms(), ask)
+
+    async def ask_drop_pool(self, name: str = "own") -> Operation:
+        await self.look()
+        return await self.storages.request_drop("ceph", name, name, Ask(method="drop"))
 
     async def create(
         self, control_planes: int = 1, workers: int = 1, *, version: str = ""
@@ -307,8 +344,10 @@ async def yard(
     prudence: Prudence = EAGER,
     failed_machine: FailedMachine = FailedMachine.RELEASE,
     approval: timedelta = timedelta(hours=1),
+    storage: StoragePort | None = None,
 ) -> AsyncIterator[Yard]:
-    """A yard with its workers running. Uncached, every workflow task replays from the start."""
+    """A yard with its workers running. Uncached, every workflow task replays from the start.
+    `storage`: another Ceph than the world's."""
     world, trouble = world or MemoryWorld.of(12), trouble or Trouble()
     clusters, operations = Clusters(database, vault), Operations(database)
     journal, steering = Journal(database, Tail(database)), steers.Steering(database)
@@ -321,7 +360,7 @@ async def yard(
         Endpoints(MemoryEndpoints(world)),
         Kubeadm(MemoryNodes(world)),
         Kubernetes(MemoryApi(world)),
-        Storage(MemoryStorage(world)),
+        Storage(storage or MemoryStorage(world)),
         Watching(
             watches,
             MemoryApi(world),
@@ -340,6 +379,7 @@ async def yard(
         Tending(watches, tolerance),
         Quarantine(shunning),
         Healing(repairs),
+        Caring(Storages(database), Mode.UPGRADE, CEPHS),
     ]
     serving = Serving(prefix=prefix, cached_workflows=1000 if cached else 0)
     interceptors = [Logbook(Marks(database)), trouble]
@@ -361,6 +401,7 @@ async def yard(
             watches,
             repairs,
             shunning,
+            Storages(database),
         )
     finally:
         await asyncio.gather(*(worker.shutdown() for worker in workers))

@@ -9,12 +9,13 @@ import grpc
 import pytest
 
 from api.koor import convert
-from api.koor.states import RELIABILITY, RESOURCE_STATUS
+from api.koor.states import RELIABILITY, RESOURCE_STATUS, UPGRADE_MODE
 from domain.reliability import Score
 from domain.storage import Light
 from domain.storage_home import Home
 from domain.storage_look import Look
 from domain.storage_resources import Standing
+from domain.upgrade_policy import Mode
 from protos.gen.koor.api.resources.stats import stats_pb2 as parts
 from protos.gen.koor.api.services.stats import stats_pb2 as pb
 from protos.gen.koor.api.services.stats.stats_pb2_grpc import StatsServiceStub
@@ -144,6 +145,10 @@ def test_sizes_are_told_in_the_greatest_unit(number: int, text: str) -> None:
     assert convert.size(number) == text
 
 
+def test_every_mode_has_its_word() -> None:
+    assert UPGRADE_MODE.keys() == set(Mode)
+
+
 def test_every_standing_and_score_has_its_word() -> None:
     assert RESOURCE_STATUS.keys() == set(Standing)
     assert RELIABILITY.keys() == {None, *Score}
@@ -170,6 +175,9 @@ async def test_all_five_are_answered_from_one_look(observations: Observations, s
     assert koor.status.current_versions.ceph == "16.2.15"
     assert koor.status.total_resources.nodes == "1"
     assert koor.spec.dashboard_enabled
+    options = koor.spec.upgrade_options
+    assert (options.mode, options.schedule) == (parts.UPGRADE_MODE_NOTIFY, "0 0 * * *")
+    assert koor.status.latest_versions.ceph.version == "18.2.7"
     assert not koor.status.meets_minimum_resources
 
 

@@ -3,9 +3,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from clients.ceph import CephStorage
-from domain.errors import AlreadyExists, Unavailable
+from domain.errors import AlreadyExists, NotFound, Unavailable
 from domain.share import PoolTerms, Share
 from domain.storage import Light
+from domain.storage_gates import restless
+from domain.storage_plan import OsdMark
 from sim.ceph import health
 from sim.faults import Fault, How
 from tests.clients.ceph.manager import Manager
@@ -166,3 +168,54 @@ async def test_an_identity_keeps_its_key(storage: CephStorage, manager: Manager)
     await storage.revoke_identity(IDENTITY)
     await storage.revoke_identity(IDENTITY)
     assert not manager.cluster.ours()["users"]
+
+
+async def test_a_mark_is_set_once_and_seen(storage: CephStorage, manager: Manager) -> None:
+    out = OsdMark(id=1, inside=False)
+    for _ in range(2):
+        await storage.mark_osd(out)
+    assert manager.heard("ceph PUT osd/1/mark") == 1
+    seen = await storage.observe()
+    assert [osd.id for osd in seen.osds.all if not osd.inside] == [1]
+    await storage.mark_osd(out.back())
+    assert manager.cluster.state.out == []
+
+
+async def test_an_osd_that_ceph_does_not_have_is_not_marked(
+    storage: CephStorage, manager: Manager
+) -> None:
+    """It would say yes."""
+    with pytest.raises(NotFound, match=r"osd\.77"):
+        await storage.mark_osd(OsdMark(id=77, inside=False))
+    assert manager.heard("ceph PUT osd/77/mark") == 0
+
+
+async def test_a_mark_that_does_not_show_is_not_believed(
+    storage: CephStorage, manager: Manager
+) -> None:
+    """An answer of something in between, which never asked."""
+    manager.cluster.mark = lambda *_: None  # type: ignore[method-assign]
+    with pytest.raises(Unavailable, match=r"osd\.1 out yet"):
+        await storage.mark_osd(OsdMark(id=1, inside=False))
+
+
+async def test_an_osd_is_safe_once_all_is_moved(storage: CephStorage, manager: Manager) -> None:
+    manager.faults.add(Fault(where="ceph move", how=How.FAIL))
+    await storage.mark_osd(OsdMark(id=1, inside=False))
+    assert manager.faults.met()[0][1], "nothing moved"
+    while not await storage.safe_to_destroy(1):
+        assert restless(await storage.observe())
+    assert not restless(await storage.observe())
+    assert not await storage.safe_to_destroy(2)
+    assert not await storage.safe_to_destroy(77)
+
+
+async def test_a_pool_of_another_number_is_left_alone(
+    storage: CephStorage, manager: Manager
+) -> None:
+    await storage.ensure_pool(WANTED)
+    there = manager.cluster.state.pools[WANTED.name]
+    await storage.delete_pool(WANTED.model_copy(update={"id": there.id + 1}))
+    assert WANTED.name in manager.cluster.state.pools
+    await storage.delete_pool(WANTED.model_copy(update={"id": there.id}))
+    assert WANTED.name not in manager.cluster.state.pools

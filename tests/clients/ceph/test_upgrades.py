@@ -1,0 +1,80 @@
+"""Upgrades of a simulated Ceph through its manager, and of managers that have no words for them."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from clients.ceph import CephStorage, RestUpgrades
+from domain.errors import Conflict, Unsupported
+from domain.storage_plan import Target
+from sim.ceph.cluster import DAEMONS
+from sim.faults import Fault, How
+from tests.clients.ceph.manager import Manager, Scripted
+
+TARGET = Target(cluster="ceph", version="19.2.3")
+START = "ceph POST cluster/upgrade/start"
+
+
+@pytest.fixture
+async def manager() -> AsyncIterator[Manager]:
+    async with Manager().serve() as manager:
+        yield manager
+
+
+@pytest.fixture
+async def storage(manager: Manager) -> AsyncIterator[CephStorage]:
+    async with manager.storage() as storage:
+        yield storage
+
+
+async def test_it_is_begun_once_and_goes_on_until_every_daemon_runs_it(
+    storage: CephStorage, manager: Manager
+) -> None:
+    assert not (await storage.renewal()).running
+    for _ in range(2):
+        await storage.begin_upgrade(TARGET)
+    assert manager.heard(START) == 1
+    seen = await storage.renewal()
+    assert (seen.running, seen.total, seen.version) == (True, DAEMONS, "18.2.7")
+    assert seen.said(TARGET) == f"{seen.done} of {DAEMONS} daemons run 19.2.3"
+    while not seen.is_over(TARGET):
+        later = await storage.renewal()
+        assert seen.done < later.done or later.is_over(TARGET)
+        seen = later
+    assert (await storage.observe()).version == "19.2.3"
+    await storage.begin_upgrade(TARGET)
+    assert manager.heard(START) == 1
+
+
+async def test_it_is_paused_and_goes_on(storage: CephStorage, manager: Manager) -> None:
+    await storage.pause_upgrade()
+    assert manager.heard("ceph PUT cluster/upgrade/pause") == 0
+    await storage.begin_upgrade(TARGET)
+    for _ in range(2):
+        await storage.pause_upgrade()
+    assert manager.heard("ceph PUT cluster/upgrade/pause") == 1
+    before = await storage.renewal()
+    assert (before.paused, before) == (True, await storage.renewal())
+    await storage.begin_upgrade(TARGET)
+    assert (await storage.renewal()).done > before.done
+
+
+async def test_on_the_way_to_another_version_it_is_left_alone(
+    storage: CephStorage, manager: Manager
+) -> None:
+    manager.cluster.renew("18.2.8")
+    with pytest.raises(Conflict, match=r"v18\.2\.8 already"):
+        await storage.begin_upgrade(TARGET)
+    assert manager.heard(START) == 0
+
+
+async def test_what_holds_it_holds_it(storage: CephStorage, manager: Manager) -> None:
+    manager.faults.add(Fault(where="ceph upgrade", how=How.FAIL, times=1000))
+    await storage.begin_upgrade(TARGET)
+    assert (await storage.renewal()).done == (await storage.renewal()).done == 0
+
+
+async def test_a_manager_before_18_has_no_words_for_it() -> None:
+    async with Scripted().session() as session:
+        with pytest.raises(Unsupported):
+            await RestUpgrades(session).renewal()
