@@ -5,12 +5,13 @@ for meanwhile is taken up afterwards, if it is something else. Who is told of wo
 nothing of has been started anew, and says that it failed."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import structlog
 
+from agent.crm.names import spoken
 from agent.crm.platform import AppOrder, Platform
 from agent.crm.replica import Replica, ident
 from agent.crm.reports import Reports
@@ -85,15 +86,35 @@ class Kind(NamedTuple):
     """Deletes what is left of one, whatever else is gone by then."""
 
 
+class Job(NamedTuple):
+    """Work on an instance."""
+
+    task: asyncio.Task[None]
+    instance: Any
+
+
 class Care:
     """Care of all instances of a kind."""
 
-    def __init__(self, kind: Kind, reports: Reports, mishaps: Mishaps) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        reports: Reports,
+        mishaps: Mishaps,
+        free: Callable[[Any], Awaitable[None]],
+    ) -> None:
+        """`free` waits until nothing is being removed that is called as an instance will be."""
         self._kind = kind
         self._reports = reports
         self._mishaps = mishaps
+        self._free = free
         self._wanted: dict[bytes, Any] = {}
-        self._working: dict[bytes, asyncio.Task[None]] = {}
+        self._working: dict[bytes, Job] = {}
+
+    @property
+    def busy_with(self) -> list[Any]:
+        """What is being made, changed or taken away."""
+        return [job.instance for job in self._working.values()]
 
     def told(self, instance: Any) -> None:
         """An instance is wanted to be as it says."""
@@ -106,15 +127,20 @@ class Care:
         """Nobody wants an instance any more, nor what may have become of it."""
         key = ident(instance.key)
         self._wanted.pop(key, None)
-        task = self._working.pop(key, None)
-        if task is not None:
-            task.cancel()
-        if task is not None or self._said(instance) is not None:
-            self._begin(key, partial(self._clear_away, instance, task))
+        job = self._working.pop(key, None)
+        if job is not None:
+            job.task.cancel()
+        if job is not None or self._said(instance) is not None:
+            self._begin(instance, partial(self._clear_away, instance, job and job.task))
+
+    def keep_only(self, there: Collection[bytes]) -> None:
+        """All others are gone. Who was away when they went was not told."""
+        for key in self._wanted.keys() - set(there):
+            self.gone(self._wanted[key])
 
     async def close(self) -> None:
         """Leave off. What has been begun is taken up again after the next start."""
-        for task in (working := list(self._working.values())):
+        for task in (working := [job.task for job in self._working.values()]):
             task.cancel()
         if working:
             await asyncio.wait(working)
@@ -123,14 +149,15 @@ class Care:
     def _take_up(self, instance: Any) -> None:
         work, said = WORKS.get(instance.state), self._said(instance)
         if work is not None and work.verb in self._kind.verbs:
-            self._begin(ident(instance.key), partial(self._carry_out, instance, work))
+            self._begin(instance, partial(self._carry_out, instance, work))
         elif instance.state in STRAY and said not in (instance.state, states.READY):
             word = TrackedState.Name(instance.state)
             text = f"the controller says {word}, which the resource manager knows nothing of"
             self._say(instance, STRAY[instance.state], error=text)
 
-    def _begin(self, key: bytes, work: Callable[[], Awaitable[None]]) -> None:
-        self._working[key] = asyncio.create_task(self._work(key, work))
+    def _begin(self, instance: Any, work: Callable[[], Awaitable[None]]) -> None:
+        key = ident(instance.key)
+        self._working[key] = Job(asyncio.create_task(self._work(key, work)), instance)
 
     async def _work(self, key: bytes, work: Callable[[], Awaitable[None]]) -> None:
         """Do it, and be done in the same moment in which it is: a word that comes later begins
@@ -140,7 +167,8 @@ class Care:
         except Exception:
             log.exception("work ended in disorder")
         finally:
-            if self._working.get(key) is asyncio.current_task():
+            job = self._working.get(key)
+            if job is not None and job.task is asyncio.current_task():
                 del self._working[key]
 
     async def _carry_out(self, instance: Any, work: Work) -> None:
@@ -156,11 +184,12 @@ class Care:
             work = after
 
     async def _once(self, instance: Any, work: Work) -> None:
-        call = f"{work.verb} {self._kind.name} {instance_name(instance)}"
+        call = f"{work.verb} {self._kind.name} {spoken(instance)}"
         if not await self._mishaps.meet(f"hear {call}"):
             return
         self._say(instance, work.under_way)
         try:
+            await self._free(instance)
             await self._mishaps.meet(call)
             containers = await self._kind.verbs[work.verb](instance)
         except DomainError as error:
@@ -186,7 +215,7 @@ class Care:
         try:
             await self._kind.clear(instance)
         except DomainError as error:
-            log.warning("left behind", instance=instance_name(instance), error=error.message)
+            log.warning("left behind", instance=spoken(instance), error=error.message)
         self._reports.drop(self._kind.info, instance.key)
         wanted = self._wanted.get(ident(instance.key))  # it may have been asked for anew
         if wanted is not None and (work := WORKS.get(wanted.state)) is not None:
@@ -261,11 +290,3 @@ def ordered(replica: Replica, instance: AppInst, *, needs_cluster: bool = True) 
         raise Failed(f"Cluster instance {name} not found")
     flavor = replica.flavor(instance.flavor) or Flavor()
     return AppOrder(instance=instance, app=app, flavor=flavor, cluster=cluster)
-
-
-def instance_name(instance: Any) -> str:
-    """What an instance is called in logs and in plans of what shall go wrong."""
-    key = instance.key
-    if isinstance(instance, AppInst):
-        return f"{key.app_key.name} in {key.cluster_inst_key.cluster_key.name}"
-    return str(key.cluster_key.name)

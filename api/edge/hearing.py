@@ -25,7 +25,7 @@ from protos.gen.edge.clusterinst_pb2 import ClusterInstInfo
 from protos.gen.edge.exec_pb2 import ExecRequest
 from protos.gen.edge.metric_pb2 import Metric
 from protos.gen.edge.node_pb2 import Node
-from protos.gen.edge.notice_pb2 import DELETE, Notice
+from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, Notice
 
 AGAIN_SECONDS = 1.0
 PARTING_SECONDS = 10.0
@@ -76,6 +76,9 @@ class Hearing:
     async def take(self, stream: Stream, notice: Notice) -> None:
         """Take in one notice. What is of no kind we know, or wrong in itself, is passed over;
         what cannot be kept at the moment ends the stream, since it would be lost."""
+        if notice.action == SENDALL_END and not notices.kind(notice):
+            await self._all_said(stream)
+            return
         message, take = self._takes.get(notices.kind(notice), (None, None))
         if message is None or take is None:
             return
@@ -101,6 +104,20 @@ class Hearing:
             await asyncio.wait(self._leaving, timeout=PARTING_SECONDS)
         for task in self._leaving:
             task.cancel()
+
+    async def _all_said(self, stream: Stream) -> None:
+        """Whoever says so for a second time asks to be told when everything has been told. That is
+        answered while it is the one who speaks for its cloudlets: then nobody else was told of
+        them since it came."""
+        asks, stream.has_said_all = stream.has_said_all, True
+        if not asks or not stream.spoken_for:
+            return
+        for cloudlet in stream.spoken_for:
+            number = await self._described.stream(cloudlet)
+            if number != stream.number or self._streams.owner(cloudlet) is not stream:
+                log.info("an older stream is not answered", stream=stream.number)
+                return
+        stream.outbox.conclude()
 
     async def _node(self, stream: Stream, node: Node, gone: bool) -> None:
         node.notify_id = stream.number

@@ -233,7 +233,7 @@ async def test_a_command_is_answered(bench: Bench) -> None:
         if "AppInst" in wanted:
             bench.hear(instance("READY"))
         else:
-            bench.platform.apps[INSTANCE.SerializeToString(deterministic=True)] = ("shop-0",)
+            bench.platform.apps[bench.platform.name(instance("READY"))] = ("shop-0",)
     assert answer.answer == '{"exit_code": 0, "stdout": "hi\\n"}'
 
 
