@@ -1,12 +1,14 @@
 """Care of what is to run: which word of the controller leads to which work, and what is said of it.
 
 The words are states. A request is taken up unless the same thing is being worked on; what is asked
-for meanwhile is taken up afterwards, if it is something else. Who is told of work that it knows
-nothing of has been started anew, and says that it failed."""
+for meanwhile is taken up afterwards, if it is something else, and only what was asked for last is
+said to be done. Who is told of work that it knows nothing of has been started anew, and says that
+it failed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import structlog
@@ -59,6 +61,10 @@ STRAY: dict[State, State] = {
 }
 """Work that is said to be under way and is not, and what it then came to."""
 
+MAKING = {states.CREATE_REQUESTED, states.CREATING}
+WANTED = {*MAKING, states.UPDATE_REQUESTED, states.UPDATING, states.READY}
+"""In these an instance is to be as it is described."""
+
 ERRORS = frozenset({states.CREATE_ERROR, states.UPDATE_ERROR, states.DELETE_ERROR})
 
 
@@ -82,6 +88,10 @@ class Kind(NamedTuple):
     """The message by which something is said of one."""
     verbs: dict[str, Verb]
     """What can be done, by name. What cannot be is never answered."""
+    shape: Callable[[Any], Any]
+    """What of an instance shows on the platform."""
+    reshape: str
+    """The verb that gives what is there another shape."""
     clear: Verb
     """Deletes what is left of one, whatever else is gone by then."""
 
@@ -174,39 +184,58 @@ class Care:
     async def _carry_out(self, instance: Any, work: Work) -> None:
         """Do what is asked for; then what has been asked for meanwhile, unless it is the same."""
         while True:
-            await self._once(instance, work)
-            asked, instance = instance.state, self._wanted.get(ident(instance.key))
-            if instance is None or instance.state == asked:
+            done = await self._once(instance, work)
+            wanted = self._wanted.get(ident(instance.key))
+            after = None if wanted is None else self._after(instance, work, wanted, done=done)
+            if after is None:
                 return
-            after = WORKS.get(instance.state)
-            if after is None or after.verb == work.verb or after.verb not in self._kind.verbs:
-                return
-            work = after
+            instance, work = wanted, after
 
-    async def _once(self, instance: Any, work: Work) -> None:
+    def _after(self, instance: Any, work: Work, wanted: Any, *, done: bool) -> Work | None:
+        """What is to be done next."""
+        if self._overtaken(instance, work):
+            verb = work.verb if work.verb == "create" and not done else self._kind.reshape
+            making = wanted.state in MAKING
+            like = WORKS[states.CREATE_REQUESTED if making else states.UPDATE_REQUESTED]
+            return like._replace(verb=verb)
+        after = WORKS.get(wanted.state)
+        if wanted.state == instance.state or after is None or after.verb == work.verb:
+            return None
+        return after if after.verb in self._kind.verbs else None
+
+    def _overtaken(self, instance: Any, work: Work) -> bool:
+        """Whether it is wanted in another shape by now. One that was given up and asked for again
+        in between may be told of only once."""
+        wanted = self._wanted.get(ident(instance.key))
+        if wanted is None or wanted.state not in WANTED or work.done is None:
+            return False
+        return bool(self._kind.shape(wanted) != self._kind.shape(instance))
+
+    async def _once(self, instance: Any, work: Work) -> bool:
+        """Do it, and say what came of it, unless something else is wanted by then. Whether it is
+        done."""
         call = f"{work.verb} {self._kind.name} {spoken(instance)}"
         if not await self._mishaps.meet(f"hear {call}"):
-            return
+            return False
         self._say(instance, work.under_way)
         try:
             await self._free(instance)
             await self._mishaps.meet(call)
             containers = await self._kind.verbs[work.verb](instance)
         except DomainError as error:
-            text = f"{work.verb.capitalize()} failed: {error.message}"
             log.warning("work failed", work=call, error=error.message)
-            self._say(instance, work.failed, error=text)
+            self._say_failed(instance, work, error.message)
+            return False
         except Exception:
             log.exception("work went wrong", work=call)
-            self._say(
-                instance, work.failed, error=f"{work.verb.capitalize()} failed: internal error"
-            )
-        else:
-            log.info("work done", work=call)
-            if work.done is None:
-                self._reports.drop(self._kind.info, instance.key)
-            else:
-                self._say(instance, work.done, containers=containers)
+            self._say_failed(instance, work, "internal error")
+            return False
+        log.info("work done", work=call)
+        if work.done is None:
+            self._reports.drop(self._kind.info, instance.key)
+        elif not self._overtaken(instance, work):
+            self._say(instance, work.done, containers=containers)
+        return True
 
     async def _clear_away(self, instance: Any, before: asyncio.Task[None] | None) -> None:
         """Delete what is left of an instance that has been given up."""
@@ -224,6 +253,11 @@ class Care:
     def _said(self, instance: Any) -> State | None:
         report = self._reports.get(self._kind.info, instance.key)
         return None if report is None else report.state
+
+    def _say_failed(self, instance: Any, work: Work, why: str) -> None:
+        if not self._overtaken(instance, work):
+            error = f"{work.verb.capitalize()} failed: {why}"
+            self._say(instance, work.failed, error=error)
 
     def _say(
         self, instance: Any, state: State, *, error: str = "", containers: Sequence[str] = ()
@@ -252,7 +286,7 @@ def clusters(platform: Platform) -> Kind:
         return ()
 
     verbs: dict[str, Verb] = {"create": create, "update": update, "delete": delete}
-    return Kind("cluster", ClusterInstInfo, verbs, delete)
+    return Kind("cluster", ClusterInstInfo, verbs, attrgetter("num_nodes"), "update", delete)
 
 
 def apps(platform: Platform, replica: Replica) -> Kind:
@@ -270,12 +304,18 @@ def apps(platform: Platform, replica: Replica) -> Kind:
         await platform.delete_app(ordered(replica, instance))
         return ()
 
+    async def replace(instance: AppInst) -> Sequence[str]:
+        await delete(instance)
+        return await create(instance)
+
     async def clear(instance: AppInst) -> Sequence[str]:
         """Its cluster may have been told of first, since clusters are."""
         await platform.delete_app(ordered(replica, instance, needs_cluster=False))
         return ()
 
-    return Kind("app", AppInstInfo, {"create": create, "delete": delete}, clear)
+    verbs: dict[str, Verb] = {"create": create, "delete": delete, "replace": replace}
+    shape = attrgetter("flavor", "mapped_ports")
+    return Kind("app", AppInstInfo, verbs, shape, "replace", clear)
 
 
 def ordered(replica: Replica, instance: AppInst, *, needs_cluster: bool = True) -> AppOrder:
