@@ -3,12 +3,13 @@ are."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import structlog
 from google.protobuf.message import DecodeError, Message
 
-from api.edge import keys, notices
+from api.edge import binding, keys, notices
 from api.edge.descriptions import Descriptions
 from api.edge.metrics import Measured
 from api.edge.nodes import Attached
@@ -20,12 +21,13 @@ from domain.errors import DomainError, Invalid
 from domain.operation import OperationId
 from domain.record import Noun
 from protos.gen.edge.app_inst_pb2 import AppInstInfo, AppInstMetrics
-from protos.gen.edge.cloudlet_pb2 import CloudletInfo, CloudletMetrics
+from protos.gen.edge.cloudlet_pb2 import CloudletInfo, CloudletKey, CloudletMetrics
 from protos.gen.edge.clusterinst_pb2 import ClusterInstInfo
 from protos.gen.edge.exec_pb2 import ExecRequest
 from protos.gen.edge.metric_pb2 import Metric
 from protos.gen.edge.node_pb2 import Node
 from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, Notice
+from protos.gen.edge.operator_pb2 import OperatorKey
 
 AGAIN_SECONDS = 1.0
 PARTING_SECONDS = 10.0
@@ -34,6 +36,15 @@ PARTING_SECONDS = 10.0
 log = structlog.get_logger()
 
 Take = Callable[[Stream, Any, bool], Awaitable[None]]
+
+CLOUDLETS: dict[type[Message], Callable[[Any], CloudletKey]] = {
+    CloudletInfo: attrgetter("key"),
+    ClusterInstInfo: attrgetter("key.cloudlet_key"),
+    AppInstInfo: attrgetter("key.cluster_inst_key.cloudlet_key"),
+    Node: attrgetter("key.cloudlet_key"),
+    ExecRequest: attrgetter("app_inst_key.cluster_inst_key.cloudlet_key"),
+}
+"""Which cloudlet something is said of."""
 
 
 class Keeping(NamedTuple):
@@ -75,7 +86,8 @@ class Hearing:
 
     async def take(self, stream: Stream, notice: Notice) -> None:
         """Take in one notice. What is of no kind we know, or wrong in itself, is passed over;
-        what cannot be kept at the moment ends the stream, since it would be lost."""
+        what cannot be kept at the moment ends the stream, since it would be lost, and so does what
+        whoever says it may not say."""
         if notice.action == SENDALL_END and not notices.kind(notice):
             await self._all_said(stream)
             return
@@ -84,6 +96,8 @@ class Hearing:
             return
         try:
             said = message.FromString(notice.any.value)
+            if message in CLOUDLETS:
+                binding.hold(CLOUDLETS[message](said))
             await take(stream, said, notice.action == DELETE)
         except (DecodeError, Invalid) as error:
             log.warning("notice passed over", kind=notices.kind(notice), error=str(error))
@@ -127,6 +141,10 @@ class Hearing:
             self._attached.put(stream.number, node)
 
     async def _metric(self, stream: Stream, metric: Metric, _gone: bool) -> None:
+        tags = {tag.name: tag.val for tag in metric.tags}
+        if "operator" in tags and "cloudlet" in tags:
+            operator = OperatorKey(name=tags["operator"])
+            binding.hold(CloudletKey(operator_key=operator, name=tags["cloudlet"]))
         self._measured.put(stream.number, metric)
 
     async def _answer(self, stream: Stream, reply: ExecRequest, _gone: bool) -> None:
