@@ -233,13 +233,17 @@ async def create(
         str, typer.Option("--user", metavar="NAME", help="Whose, if not one's own.")
     ] = "",
     days: Annotated[int, typer.Option("--days", help="How long it is good.")] = 30,
+    cloudlet: Annotated[
+        list[str] | None,
+        typer.Option(metavar="OPERATOR/NAME", help="What a resource manager may speak of alone."),
+    ] = None,
 ) -> None:
     """Make a token for a program, and show it, this once.
 
     It is the only thing on stdout. Programs send it as WINDLASS_TOKEN."""
     from protos.gen.ops.access_pb2 import CreateTokenRequest
 
-    asked = CreateTokenRequest(user=user, label=label, days=days)
+    asked = CreateTokenRequest(user=user, label=label, days=days, cloudlets=cloudlet or ())
     reply, _ = await call.change(_tokens(call).Create, asked)
     document = {**_token(reply.token), "secret": reply.secret}
     call.page.one(document, reply.token.id, lambda: reply.secret)
@@ -332,6 +336,7 @@ def _token(said: "access_pb2.Token") -> Document:
         "expires": _time(said.expires),
         "used": _time(said.used),
         "source": said.source,
+        "cloudlets": list(said.cloudlets),
     }
 
 

@@ -78,6 +78,7 @@ class TokenInfo(Frozen):
     used: datetime
     revoked: datetime | None = None
     source: str = ""
+    cloudlets: tuple[str, ...] = ()
 
 
 class Session(Frozen):
@@ -89,6 +90,11 @@ class Session(Frozen):
     expires: datetime | None = None
     used: datetime = datetime.min.replace(tzinfo=UTC)
     """When the token was last said to be used."""
+    cloudlets: tuple[str, ...] = ()
+    """OPERATOR/NAME of the only ones that whoever has it may speak of. Empty: of any."""
+
+    def speaks_of(self, cloudlet: str) -> bool:
+        return not self.cloudlets or cloudlet in self.cloudlets
 
 
 USERNAME = re.compile(r"[A-Za-z0-9_-]{3,24}")
@@ -101,6 +107,10 @@ def misnamed(name: str) -> list[Violation]:
         return []
     said = f"must be 3 to 24 letters, digits, dashes or underscores, and not {ANYONE.name}"
     return [Violation(field="username", description=said)]
+
+
+CLOUDLET = re.compile(r"[^/]{1,200}/[^/]{1,200}")
+"""OPERATOR/NAME: neither has a slash in it."""
 
 
 def weak(password: str) -> list[Violation]:

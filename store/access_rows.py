@@ -44,6 +44,8 @@ class TokenRow(Row):
     """From when on it is no good any more, unless it is used before."""
     revoked: Mapped[datetime | None]
     source: Mapped[str]
+    cloudlets: Mapped[str] = mapped_column(server_default="[]")
+    """JSON: OPERATOR/NAME of the only ones that it may speak of. Empty: of any."""
 
 
 class AttemptRow(Row):

@@ -5,6 +5,7 @@ user is disabled, whichever comes first. Ended ones are kept for a week: logging
 is no error."""
 
 import hashlib
+import json
 import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -50,8 +51,10 @@ class Tokens(Store):
         idle: timedelta = timedelta(),
         label: str = "",
         source: str = "",
+        cloudlets: Sequence[str] = (),
     ) -> tuple[str, TokenInfo]:
-        """A new token, which nobody can tell again, and what is known of it."""
+        """A new token, which nobody can tell again, and what is known of it. `cloudlets` are the
+        only ones it may speak of."""
         moment = now()
         await session.execute(delete(TokenRow).where(TokenRow.ended < moment - KEPT))
         if await session.get(UserRow, user) is None:
@@ -68,6 +71,7 @@ class Tokens(Store):
             used=moment,
             ended=moment,
             source=source,
+            cloudlets=json.dumps(cloudlets),
         )
         row.ended = _end(row)
         session.add(row)
@@ -132,6 +136,7 @@ class Tokens(Store):
                 digest=token.digest,
                 expires=token.ended,
                 used=token.used,
+                cloudlets=json.loads(token.cloudlets),
             )
             for token, user in rows
             if token.revoked is None and token.ended > moment and not user.disabled
@@ -161,4 +166,5 @@ def _info(row: TokenRow) -> TokenInfo:
         used=row.used,
         revoked=row.revoked,
         source=row.source,
+        cloudlets=json.loads(row.cloudlets),
     )

@@ -24,7 +24,7 @@ class CreateInstance:
     async def _create(self, plan: InstancePlan) -> None:
         outlook = None
         if plan.nested:
-            failure = await part(CreateInstance.run, plan.nested, stops=True)
+            failure = await part(self._operation, CreateInstance.run, plan.nested, stops=True)
             well(Outlook(verdict=Verdict.OVER, failure=failure))
             outlook = well(await book(Tracking.place, self._operation))
         await self._vigil.until_settled(outlook)

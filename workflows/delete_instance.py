@@ -10,7 +10,7 @@ from domain.instance_plan import InstancePlan
 from domain.operation import OperationId
 from domain.record import Noun
 from workflows.books import book
-from workflows.vigil import Vigil, part, well
+from workflows.vigil import Vigil, part, turn_the_page, well
 
 
 @workflow.defn
@@ -39,17 +39,19 @@ class DeleteInstance:
         """Have the cluster deleted, and end well whatever comes of that."""
         outlook = await book(Tracking.clear, self._operation)
         if outlook.nested:
-            await part(DeleteInstance.run, outlook.nested, stops=False)
+            await part(self._operation, DeleteInstance.run, outlook.nested, stops=False)
         if outlook.verdict is not Verdict.DONE:
             await book(Tracking.succeed, self._operation)
 
 
 async def evicted(eviction: Eviction) -> None:
     """Have something deleted that is in the way, however long somebody else is busy with it."""
+    whole = eviction.operation
     while True:
+        turn_the_page(whole)
         outlook = await book(Tracking.evict, eviction)
         if outlook.nested:
-            failure = await part(DeleteInstance.run, outlook.nested, stops=False)
+            failure = await part(whole, DeleteInstance.run, outlook.nested, stops=False)
             well(Outlook(verdict=Verdict.OVER, failure=failure))
         elif outlook.verdict is Verdict.WAIT:
             await workflow.sleep(timedelta(seconds=outlook.left_seconds))

@@ -236,3 +236,7 @@ EMPTYING_LOOK = timedelta(seconds=5)
 """How often it is looked how many have left a node that is emptied."""
 
 LOOKS_PER_DRAIN = 500
+
+EVENTS_PER_RUN = 2000
+"""Then a workflow that waits for something at the edge continues as a new run, however long that is
+waited for and however often it is nudged: the server ends one of 51,200 events."""

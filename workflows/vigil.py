@@ -27,7 +27,7 @@ from domain.errors import Failure
 from domain.instance_plan import InstancePlan
 from domain.operation import NUDGE, Cancelled, OperationId
 from workflows.books import book
-from workflows.policies import BETWEEN_LOOKS, FIRST_LOOK, RAREST_LOOK
+from workflows.policies import BETWEEN_LOOKS, EVENTS_PER_RUN, FIRST_LOOK, RAREST_LOOK
 from workflows.together import told_to_stop
 
 Work = Callable[[InstancePlan], Awaitable[None]]
@@ -64,6 +64,7 @@ class Vigil:
         if outlook is None:
             outlook = await book(Tracking.settle, self._operation)
         while outlook.verdict is Verdict.WAIT:
+            turn_the_page(self._operation)
             await self._news(min(timedelta(seconds=outlook.left_seconds), BETWEEN_LOOKS))
             outlook = await book(Tracking.settle, self._operation)
             if told_to_stop():
@@ -90,12 +91,25 @@ def well(outlook: Outlook) -> Outlook:
     return outlook
 
 
+def turn_the_page(operation: OperationId) -> None:
+    """Go on as a new run if this one has become long. It finds all it needs in the rows; a nudge
+    that is lost is made up for by the next look."""
+    if told_to_stop():
+        raise asyncio.CancelledError
+    if workflow.info().get_current_history_length() > EVENTS_PER_RUN:
+        workflow.continue_as_new(operation)
+
+
 async def part(
-    run: Callable[[Any, OperationId], Awaitable[None]], operation: str, *, stops: bool
+    whole: OperationId,
+    run: Callable[[Any, OperationId], Awaitable[None]],
+    operation: str,
+    *,
+    stops: bool,
 ) -> Failure | None:
-    """Have an operation carried out that ours is made of, and wait until it has ended, which its
+    """Have an operation carried out that `whole` is made of, and wait until it has ended, which its
     own rows tell; what went wrong with it, if anything did. `stops`: whether it is called off with
-    ours, or goes on by itself."""
+    the whole, or goes on by itself."""
     given_up = ChildWorkflowCancellationType.ABANDON
     if stops:
         given_up = ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED
@@ -109,8 +123,7 @@ async def part(
         )
     pause = FIRST_LOOK
     while True:
-        if told_to_stop():
-            raise asyncio.CancelledError
+        turn_the_page(whole)
         outlook = await book(Tracking.ended, OperationId(operation))
         if outlook.verdict is Verdict.OVER:
             return outlook.failure

@@ -67,13 +67,14 @@ def platform(given: argparse.Namespace) -> Platform:
         return Simulated()
     flavors = [flavor(text) for text in given.flavor or [FLAVOR]]
     resources = Resources(given.ram_mb, given.vcores, given.volume_gb, flavors)
+    cloudlet = cloudlet_key(given.cloudlet)
     if given.platform == "nodes":
         if not given.scheduler:
             raise Invalid("the platform nodes needs a Windlass", do="say --scheduler HOST:PORT")
-        return Nodes(given.scheduler, given.pool, resources)
+        return Nodes(cloudlet, given.scheduler, given.pool, resources)
     if not given.kaas:
         raise Invalid("the platform kaas needs a Windlass", do="say --kaas HOST:PORT")
-    return Kaas(given.kaas, resources)
+    return Kaas(cloudlet, given.kaas, resources)
 
 
 async def manage(given: argparse.Namespace) -> None:

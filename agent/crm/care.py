@@ -1,16 +1,19 @@
 """Care of what is to run: which word of the controller leads to which work, and what is said of it.
 
 The words are states. A request is taken up unless the same thing is being worked on; what is asked
-for meanwhile is taken up afterwards, if it is something else. Who is told of work that it knows
-nothing of has been started anew, and says that it failed."""
+for meanwhile is taken up afterwards, if it is something else, and only what was asked for last is
+said to be done. Who is told of work that it knows nothing of has been started anew, and says that
+it failed."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import structlog
 
+from agent.crm.names import spoken
 from agent.crm.platform import AppOrder, Platform
 from agent.crm.replica import Replica, ident
 from agent.crm.reports import Reports
@@ -58,6 +61,10 @@ STRAY: dict[State, State] = {
 }
 """Work that is said to be under way and is not, and what it then came to."""
 
+MAKING = {states.CREATE_REQUESTED, states.CREATING}
+WANTED = {*MAKING, states.UPDATE_REQUESTED, states.UPDATING, states.READY}
+"""In these an instance is to be as it is described."""
+
 ERRORS = frozenset({states.CREATE_ERROR, states.UPDATE_ERROR, states.DELETE_ERROR})
 
 
@@ -81,19 +88,43 @@ class Kind(NamedTuple):
     """The message by which something is said of one."""
     verbs: dict[str, Verb]
     """What can be done, by name. What cannot be is never answered."""
+    shape: Callable[[Any], Any]
+    """What of an instance shows on the platform."""
+    reshape: str
+    """The verb that gives what is there another shape."""
     clear: Verb
     """Deletes what is left of one, whatever else is gone by then."""
+
+
+class Job(NamedTuple):
+    """Work on an instance."""
+
+    task: asyncio.Task[None]
+    instance: Any
 
 
 class Care:
     """Care of all instances of a kind."""
 
-    def __init__(self, kind: Kind, reports: Reports, mishaps: Mishaps) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        reports: Reports,
+        mishaps: Mishaps,
+        free: Callable[[Any], Awaitable[None]],
+    ) -> None:
+        """`free` waits until nothing is being removed that is called as an instance will be."""
         self._kind = kind
         self._reports = reports
         self._mishaps = mishaps
+        self._free = free
         self._wanted: dict[bytes, Any] = {}
-        self._working: dict[bytes, asyncio.Task[None]] = {}
+        self._working: dict[bytes, Job] = {}
+
+    @property
+    def busy_with(self) -> list[Any]:
+        """What is being made, changed or taken away."""
+        return [job.instance for job in self._working.values()]
 
     def told(self, instance: Any) -> None:
         """An instance is wanted to be as it says."""
@@ -106,15 +137,20 @@ class Care:
         """Nobody wants an instance any more, nor what may have become of it."""
         key = ident(instance.key)
         self._wanted.pop(key, None)
-        task = self._working.pop(key, None)
-        if task is not None:
-            task.cancel()
-        if task is not None or self._said(instance) is not None:
-            self._begin(key, partial(self._clear_away, instance, task))
+        job = self._working.pop(key, None)
+        if job is not None:
+            job.task.cancel()
+        if job is not None or self._said(instance) is not None:
+            self._begin(instance, partial(self._clear_away, instance, job and job.task))
+
+    def keep_only(self, there: Collection[bytes]) -> None:
+        """All others are gone. Who was away when they went was not told."""
+        for key in self._wanted.keys() - set(there):
+            self.gone(self._wanted[key])
 
     async def close(self) -> None:
         """Leave off. What has been begun is taken up again after the next start."""
-        for task in (working := list(self._working.values())):
+        for task in (working := [job.task for job in self._working.values()]):
             task.cancel()
         if working:
             await asyncio.wait(working)
@@ -123,14 +159,15 @@ class Care:
     def _take_up(self, instance: Any) -> None:
         work, said = WORKS.get(instance.state), self._said(instance)
         if work is not None and work.verb in self._kind.verbs:
-            self._begin(ident(instance.key), partial(self._carry_out, instance, work))
+            self._begin(instance, partial(self._carry_out, instance, work))
         elif instance.state in STRAY and said not in (instance.state, states.READY):
             word = TrackedState.Name(instance.state)
             text = f"the controller says {word}, which the resource manager knows nothing of"
             self._say(instance, STRAY[instance.state], error=text)
 
-    def _begin(self, key: bytes, work: Callable[[], Awaitable[None]]) -> None:
-        self._working[key] = asyncio.create_task(self._work(key, work))
+    def _begin(self, instance: Any, work: Callable[[], Awaitable[None]]) -> None:
+        key = ident(instance.key)
+        self._working[key] = Job(asyncio.create_task(self._work(key, work)), instance)
 
     async def _work(self, key: bytes, work: Callable[[], Awaitable[None]]) -> None:
         """Do it, and be done in the same moment in which it is: a word that comes later begins
@@ -140,44 +177,65 @@ class Care:
         except Exception:
             log.exception("work ended in disorder")
         finally:
-            if self._working.get(key) is asyncio.current_task():
+            job = self._working.get(key)
+            if job is not None and job.task is asyncio.current_task():
                 del self._working[key]
 
     async def _carry_out(self, instance: Any, work: Work) -> None:
         """Do what is asked for; then what has been asked for meanwhile, unless it is the same."""
         while True:
-            await self._once(instance, work)
-            asked, instance = instance.state, self._wanted.get(ident(instance.key))
-            if instance is None or instance.state == asked:
+            done = await self._once(instance, work)
+            wanted = self._wanted.get(ident(instance.key))
+            after = None if wanted is None else self._after(instance, work, wanted, done=done)
+            if after is None:
                 return
-            after = WORKS.get(instance.state)
-            if after is None or after.verb == work.verb or after.verb not in self._kind.verbs:
-                return
-            work = after
+            instance, work = wanted, after
 
-    async def _once(self, instance: Any, work: Work) -> None:
-        call = f"{work.verb} {self._kind.name} {instance_name(instance)}"
+    def _after(self, instance: Any, work: Work, wanted: Any, *, done: bool) -> Work | None:
+        """What is to be done next."""
+        if self._overtaken(instance, work):
+            verb = work.verb if work.verb == "create" and not done else self._kind.reshape
+            making = wanted.state in MAKING
+            like = WORKS[states.CREATE_REQUESTED if making else states.UPDATE_REQUESTED]
+            return like._replace(verb=verb)
+        after = WORKS.get(wanted.state)
+        if wanted.state == instance.state or after is None or after.verb == work.verb:
+            return None
+        return after if after.verb in self._kind.verbs else None
+
+    def _overtaken(self, instance: Any, work: Work) -> bool:
+        """Whether it is wanted in another shape by now. One that was given up and asked for again
+        in between may be told of only once."""
+        wanted = self._wanted.get(ident(instance.key))
+        if wanted is None or wanted.state not in WANTED or work.done is None:
+            return False
+        return bool(self._kind.shape(wanted) != self._kind.shape(instance))
+
+    async def _once(self, instance: Any, work: Work) -> bool:
+        """Do it, and say what came of it, unless something else is wanted by then. Whether it is
+        done."""
+        call = f"{work.verb} {self._kind.name} {spoken(instance)}"
         if not await self._mishaps.meet(f"hear {call}"):
-            return
+            return False
         self._say(instance, work.under_way)
         try:
+            await self._free(instance)
             await self._mishaps.meet(call)
             containers = await self._kind.verbs[work.verb](instance)
         except DomainError as error:
-            text = f"{work.verb.capitalize()} failed: {error.message}"
             log.warning("work failed", work=call, error=error.message)
-            self._say(instance, work.failed, error=text)
+            self._say_failed(instance, work, error.message)
+            return False
         except Exception:
             log.exception("work went wrong", work=call)
-            self._say(
-                instance, work.failed, error=f"{work.verb.capitalize()} failed: internal error"
-            )
-        else:
-            log.info("work done", work=call)
-            if work.done is None:
-                self._reports.drop(self._kind.info, instance.key)
-            else:
-                self._say(instance, work.done, containers=containers)
+            self._say_failed(instance, work, "internal error")
+            return False
+        log.info("work done", work=call)
+        if work.done is None:
+            self._reports.drop(self._kind.info, instance.key)
+        elif not self._overtaken(instance, work):
+            self._say(instance, work.done, containers=containers)
+        return True
 
     async def _clear_away(self, instance: Any, before: asyncio.Task[None] | None) -> None:
         """Delete what is left of an instance that has been given up."""
@@ -186,7 +244,7 @@ class Care:
         try:
             await self._kind.clear(instance)
         except DomainError as error:
-            log.warning("left behind", instance=instance_name(instance), error=error.message)
+            log.warning("left behind", instance=spoken(instance), error=error.message)
         self._reports.drop(self._kind.info, instance.key)
         wanted = self._wanted.get(ident(instance.key))  # it may have been asked for anew
         if wanted is not None and (work := WORKS.get(wanted.state)) is not None:
@@ -195,6 +253,11 @@ class Care:
     def _said(self, instance: Any) -> State | None:
         report = self._reports.get(self._kind.info, instance.key)
         return None if report is None else report.state
+
+    def _say_failed(self, instance: Any, work: Work, why: str) -> None:
+        if not self._overtaken(instance, work):
+            error = f"{work.verb.capitalize()} failed: {why}"
+            self._say(instance, work.failed, error=error)
 
     def _say(
         self, instance: Any, state: State, *, error: str = "", containers: Sequence[str] = ()
@@ -223,7 +286,7 @@ def clusters(platform: Platform) -> Kind:
         return ()
 
     verbs: dict[str, Verb] = {"create": create, "update": update, "delete": delete}
-    return Kind("cluster", ClusterInstInfo, verbs, delete)
+    return Kind("cluster", ClusterInstInfo, verbs, attrgetter("num_nodes"), "update", delete)
 
 
 def apps(platform: Platform, replica: Replica) -> Kind:
@@ -241,12 +304,18 @@ def apps(platform: Platform, replica: Replica) -> Kind:
         await platform.delete_app(ordered(replica, instance))
         return ()
 
+    async def replace(instance: AppInst) -> Sequence[str]:
+        await delete(instance)
+        return await create(instance)
+
     async def clear(instance: AppInst) -> Sequence[str]:
         """Its cluster may have been told of first, since clusters are."""
         await platform.delete_app(ordered(replica, instance, needs_cluster=False))
         return ()
 
-    return Kind("app", AppInstInfo, {"create": create, "delete": delete}, clear)
+    verbs: dict[str, Verb] = {"create": create, "delete": delete, "replace": replace}
+    shape = attrgetter("flavor", "mapped_ports")
+    return Kind("app", AppInstInfo, verbs, shape, "replace", clear)
 
 
 def ordered(replica: Replica, instance: AppInst, *, needs_cluster: bool = True) -> AppOrder:
@@ -261,11 +330,3 @@ def ordered(replica: Replica, instance: AppInst, *, needs_cluster: bool = True) 
         raise Failed(f"Cluster instance {name} not found")
     flavor = replica.flavor(instance.flavor) or Flavor()
     return AppOrder(instance=instance, app=app, flavor=flavor, cluster=cluster)
-
-
-def instance_name(instance: Any) -> str:
-    """What an instance is called in logs and in plans of what shall go wrong."""
-    key = instance.key
-    if isinstance(instance, AppInst):
-        return f"{key.app_key.name} in {key.cluster_inst_key.cluster_key.name}"
-    return str(key.cluster_key.name)

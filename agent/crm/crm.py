@@ -13,6 +13,7 @@ from agent.crm.commands import Commands
 from agent.crm.platform import Platform
 from agent.crm.replica import NAMES, Replica, kind
 from agent.crm.reports import Reports
+from agent.crm.strays import Strays
 from agent.crm.stream import Stream
 from domain.errors import DomainError, Invalid
 from protos.gen.edge.app_inst_pb2 import AppInst, AppInstInfo
@@ -48,15 +49,17 @@ class Crm:
         mishaps: Mishaps | None = None,
     ) -> None:
         self._key = cloudlet
-        self._platform = platform
+        self.platform = platform
         self.replica, self.reports = Replica(), Reports()
         mishaps = mishaps or NoMishaps()
+        self.strays = Strays(platform, self.reports, self._known)
+        kinds = {ClusterInst: clusters(platform), AppInst: apps(platform, self.replica)}
         self._cares = {
-            ClusterInst: Care(clusters(platform), self.reports, mishaps),
-            AppInst: Care(apps(platform, self.replica), self.reports, mishaps),
+            message: Care(kind, self.reports, mishaps, self.strays.free)
+            for message, kind in kinds.items()
         }
         self._commands = Commands(platform, self.replica, self.reports)
-        self.stream = Stream(controllers, self.reports, self.replica.begin, self._hear)
+        self.stream = Stream(controllers, self.reports, self._begin, self._hear)
 
     async def run(self) -> None:
         """Manage until cancelled. What has been begun on the platform is left to the next start."""
@@ -70,7 +73,7 @@ class Crm:
                 task.cancel()
             await asyncio.wait(beside)
             await self._leave_off()
-            await self._platform.close()
+            await self.platform.close()
 
     async def restart(self) -> None:
         """Be as one who has just been started: what was said and begun is forgotten."""
@@ -83,25 +86,42 @@ class Crm:
         for care in self._cares.values():
             await care.close()
         await self._commands.close()
+        await self.strays.close()
+
+    def _begin(self) -> None:
+        self.replica.begin()
+        self.strays.begin()
+
+    def _known(self) -> list[Any]:
+        """All that the controller knows of or that is being worked on, once all has been told."""
+        for message, care in self._cares.items():
+            care.keep_only(self.replica.keys(message))
+        working = [each for care in self._cares.values() for each in care.busy_with]
+        return [*self.replica.instances(), *working]
 
     async def _describe(self) -> None:
         """Say what there is, as soon as that is known, and until then why it is not."""
         while True:
             info = CloudletInfo(key=self._key)
             try:
-                found = await self._platform.resources()
+                found = await self.platform.resources()
             except DomainError as error:
                 info.state = CLOUDLET_STATE_ERRORS
                 info.errors.append(error.message)
-                self.reports.put(info)
+                self._say(info)
                 await asyncio.sleep(AGAIN_SECONDS)
                 continue
             info.state = CLOUDLET_STATE_READY
             info.os_max_ram, info.os_max_vcores = found.ram_mb, found.vcores
             info.os_max_vol_gb = found.volume_gb
             info.flavors.extend(found.flavors)
-            self.reports.put(info)
+            self._say(info)
             return
+
+    def _say(self, info: CloudletInfo) -> None:
+        """From now on the controller knows for whom to tell what there is."""
+        self.reports.put(info)
+        self.strays.may_ask.set()
 
     async def _measure(self) -> None:
         """Say again and again how much runs."""
@@ -127,6 +147,7 @@ class Crm:
             self._commands.take(ExecRequest.FromString(notice.any.value))
         elif not name and notice.action == SENDALL_END:
             self.replica.prune()
+            self.strays.all_told()
         elif name not in NAMES:
             return
         elif notice.action == DELETE:

@@ -3,8 +3,7 @@ through `cnct.kaas.api` as anybody would; apps are what their manifests say, put
 server-side apply."""
 
 import asyncio
-import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 import grpc
@@ -12,11 +11,13 @@ import grpc.aio
 import structlog
 
 from agent.bearing import opened
+from agent.crm import names
 from agent.crm.manifests import Manifests
+from agent.crm.names import Instance
 from agent.crm.platform import AppOrder, Output, Resources
-from agent.crm.replica import ident
 from domain.errors import Failed
-from domain.naming import as_dns
+from protos.gen.edge.app_inst_pb2 import AppInst
+from protos.gen.edge.cloudlet_pb2 import CloudletKey
 from protos.gen.edge.clusterinst_pb2 import ClusterInst
 from protos.gen.kaas import api_pb2 as pb
 from protos.gen.kaas.api_pb2_grpc import ClusterStub
@@ -26,21 +27,24 @@ KUBERNETES = "kubernetes"
 
 LOOK_SECONDS = 2.0
 CALL_SECONDS = 30.0
-NAME_LENGTH = 40
-"""Of a cluster's own name, in front of what tells it from others of that name."""
 
 log = structlog.get_logger()
 
 
 class Kaas:
     def __init__(
-        self, address: str, resources: Resources, *, look_seconds: float = LOOK_SECONDS
+        self,
+        cloudlet: CloudletKey,
+        address: str,
+        resources: Resources,
+        *,
+        look_seconds: float = LOOK_SECONDS,
     ) -> None:
         """`resources` is what its operator says there is: the API does not tell."""
         options = [("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1)]
         self._channel = opened(address, options)
         self._stub = ClusterStub(self._channel)
-        self._resources = resources
+        self._cloudlet, self._resources = cloudlet, resources
         self._look_seconds = look_seconds
         self._manifests = Manifests(look_seconds)
 
@@ -50,7 +54,7 @@ class Kaas:
     async def create_cluster(self, cluster: ClusterInst) -> None:
         _refuse_unless_kubernetes(cluster.deployment)
         order = pb.CreateClusterMsg(
-            name=cluster_name(cluster),
+            name=names.cluster(cluster.key),
             control_plane_nodes=pb.ControlPlaneMachineSpec(count=cluster.num_masters),
             worker_node_pools=[pb.MachineSpec(name=POOL, count=cluster.num_nodes)],
         )
@@ -59,26 +63,50 @@ class Kaas:
 
     async def update_cluster(self, cluster: ClusterInst) -> None:
         size = pb.ScaleNodePoolSpec(name=POOL, count=cluster.num_nodes)
-        order = pb.ScaleNodePoolMsg(clusterName=cluster_name(cluster), node_pools=[size])
+        order = pb.ScaleNodePoolMsg(clusterName=names.cluster(cluster.key), node_pools=[size])
         await self._ask(self._stub.ScaleNodePool, order)
         await self._running(cluster)
 
     async def delete_cluster(self, cluster: ClusterInst) -> None:
-        name, gone = cluster_name(cluster), grpc.StatusCode.NOT_FOUND
-        await self._ask(self._stub.DeleteCluster, pb.DeleteClusterMsg(name=name), but=gone)
-        while True:
-            if not await self._ask(self._stub.GetCluster, pb.GetClusterMsg(name=name), but=gone):
-                return
-            await asyncio.sleep(self._look_seconds)
+        await self._delete(names.cluster(cluster.key))
 
     async def create_app(self, order: AppOrder) -> Sequence[str]:
         _refuse_unless_kubernetes(order.app.deployment)
-        kubeconfig = await self._kubeconfig(order)
-        return await self._manifests.apply(kubeconfig, order.app.deployment_manifest)
+        key = order.instance.key
+        kubeconfig = await self._kubeconfig(names.cluster(key.cluster_inst_key))
+        name = names.app(key)
+        return await self._manifests.apply(kubeconfig, name, order.app.deployment_manifest)
 
     async def delete_app(self, order: AppOrder) -> None:
-        if order.app.deployment == KUBERNETES and (kubeconfig := await self._kubeconfig(order)):
-            await self._manifests.delete(kubeconfig, order.app.deployment_manifest)
+        if order.app.deployment == KUBERNETES:
+            await self.remove(self.name(order.instance))
+
+    def name(self, instance: Instance) -> str:
+        """An app is called after the cluster that it is in, too."""
+        if isinstance(instance, AppInst):
+            cluster = names.cluster(instance.key.cluster_inst_key)
+            return f"{cluster}/{names.app(instance.key)}"
+        return names.cluster(instance.key)
+
+    async def carries(self) -> Collection[str]:
+        """Of a cluster that does not answer it is not known which apps are in it."""
+        reply = await self._ask(self._stub.GetClusterList, pb.GetClusterListMsg())
+        found = [each.name for each in reply.clusters if names.is_of(self._cloudlet, each.name)]
+        for cluster in list(found):
+            try:
+                if kubeconfig := await self._kubeconfig(cluster):
+                    apps = await self._manifests.all(kubeconfig)
+                    found += [f"{cluster}/{app}" for app in apps]
+            except Failed as error:
+                log.warning("cluster passed over", cluster=cluster, error=error.message)
+        return found
+
+    async def remove(self, name: str) -> None:
+        cluster, _, app = name.partition("/")
+        if not app:
+            await self._delete(cluster)
+        elif kubeconfig := await self._kubeconfig(cluster):
+            await self._manifests.delete(kubeconfig, app)
 
     async def run(self, order: AppOrder, container: str, command: str) -> Output:  # noqa: ARG002 (the promise's signature)
         raise Failed("the platform kaas runs no commands: use kubectl exec in its cluster")
@@ -86,9 +114,18 @@ class Kaas:
     async def close(self) -> None:
         await self._channel.close()
 
+    async def _delete(self, name: str) -> None:
+        """Delete a cluster, and wait until it is gone."""
+        gone = grpc.StatusCode.NOT_FOUND
+        await self._ask(self._stub.DeleteCluster, pb.DeleteClusterMsg(name=name), but=gone)
+        while True:
+            if not await self._ask(self._stub.GetCluster, pb.GetClusterMsg(name=name), but=gone):
+                return
+            await asyncio.sleep(self._look_seconds)
+
     async def _running(self, cluster: ClusterInst) -> None:
         """Wait until a cluster runs, all of it. Failed says why it will not."""
-        name = cluster_name(cluster)
+        name = names.cluster(cluster.key)
         while True:
             found = await self._get(name)
             match found.status:
@@ -99,12 +136,10 @@ class Kaas:
                     raise Failed(f"cluster {name} is {status}: {found.status_message}")
             await asyncio.sleep(self._look_seconds)
 
-    async def _kubeconfig(self, order: AppOrder) -> str:
-        """The administrator's, for the cluster that an app is for. Empty: there is none."""
-        if order.cluster is None:
-            raise Failed("the platform kaas runs apps in clusters only")
+    async def _kubeconfig(self, cluster: str) -> str:
+        """The administrator's of a cluster. Empty: there is none."""
         missing = grpc.StatusCode.NOT_FOUND
-        asked = pb.GetClusterMsg(name=cluster_name(order.cluster))
+        asked = pb.GetClusterMsg(name=cluster)
         reply = await self._ask(self._stub.GetCluster, asked, but=missing)
         return str(reply.cluster.kubeconfig) if reply else ""
 
@@ -136,13 +171,6 @@ class Kaas:
 
 AWAY = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
 """It may answer later. Whoever asked us sets the time until when."""
-
-
-def cluster_name(cluster: ClusterInst) -> str:
-    """What a cluster instance is called as a cluster: its own name, and what tells it from those of
-    other developers and cloudlets."""
-    own = as_dns(cluster.key.cluster_key.name)[:NAME_LENGTH].strip("-")
-    return f"{own}-{hashlib.sha256(ident(cluster.key)).hexdigest()[:8]}"
 
 
 def _refuse_unless_kubernetes(deployment: str) -> None:

@@ -1,4 +1,7 @@
-"""Manifests in clusters: applied by the server, object by object, and taken away again."""
+"""Manifests in clusters: applied by the server, object by object, and taken away again.
+
+What is applied is first written down in the cluster itself, under the name that it is known by, and
+crossed out last: so what is there in part can be found and taken away, whoever applied it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -11,12 +14,19 @@ import yaml
 from lightkube import AsyncClient, KubeConfig, codecs
 from lightkube.core.exceptions import ApiError, LoadResourceError
 from lightkube.core.resource import GlobalResource
+from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.apps_v1 import Deployment
-from lightkube.resources.core_v1 import Pod
+from lightkube.resources.core_v1 import ConfigMap, Pod
 
 from domain.errors import Failed
 
 FIELD_MANAGER = "windlass-crm"
+NOTES = "kube-system"
+"""The namespace where it is written down."""
+
+NOTED: dict[str, Any] = {"app.kubernetes.io/managed-by": FIELD_MANAGER}
+MANIFEST = "manifest"
+
 TIMEOUT = httpx2.Timeout(10, connect=3)
 TRIES = 5
 NOT_FOUND = 404
@@ -28,11 +38,19 @@ class Manifests:
     def __init__(self, look_seconds: float) -> None:
         self._look_seconds = look_seconds
 
-    async def apply(self, kubeconfig: str, manifest: str) -> Sequence[str]:
+    async def apply(self, kubeconfig: str, name: str, manifest: str) -> Sequence[str]:
         """Make a cluster hold what a manifest says, wait until it is available, and tell the pods.
-        What others changed in it is taken back."""
+        What others changed in it is taken back, and what an earlier manifest of that name said."""
         objects = _objects(manifest)
         async with _client(kubeconfig) as client:
+            earlier = await self._noted(client, name)
+            if earlier not in (None, manifest):
+                await self._take_away(client, earlier)
+            note = ConfigMap(
+                metadata=ObjectMeta(name=name, namespace=NOTES, labels=NOTED),
+                data={MANIFEST: manifest},
+            )
+            await self._insist(f"note {name}", partial(client.apply, note, force=True))
             for each in objects:
                 await self._insist(f"apply {_name(each)}", partial(client.apply, each, force=True))
             pods: list[str] = []
@@ -41,11 +59,30 @@ class Manifests:
                     pods += await self._available(client, each)
             return pods
 
-    async def delete(self, kubeconfig: str, manifest: str) -> None:
-        """Take away what a manifest says, the last first. What is not there is no matter."""
+    async def delete(self, kubeconfig: str, name: str) -> None:
+        """Take away what was applied under a name. There being nothing is success."""
         async with _client(kubeconfig) as client:
-            for each in reversed(_objects(manifest)):
-                await self._insist(f"delete {_name(each)}", partial(_delete, client, each))
+            manifest = await self._noted(client, name)
+            if manifest is None:
+                return
+            await self._take_away(client, manifest)
+            note = ConfigMap(metadata=ObjectMeta(name=name, namespace=NOTES))
+            await self._insist(f"forget {name}", partial(_delete, client, note))
+
+    async def all(self, kubeconfig: str) -> Sequence[str]:
+        """The names under which something was applied."""
+        async with _client(kubeconfig) as client:
+            return await self._insist("list what was applied", partial(_names, client))  # type: ignore[no-any-return]
+
+    async def _noted(self, client: AsyncClient, name: str) -> str | None:
+        """The manifest that was applied under a name."""
+        found = await self._insist(f"look for {name}", partial(_note, client, name))
+        return None if found is None else str((found.data or {}).get(MANIFEST, ""))
+
+    async def _take_away(self, client: AsyncClient, manifest: str) -> None:
+        """The last first. What is not there is no matter."""
+        for each in reversed(_objects(manifest)):
+            await self._insist(f"delete {_name(each)}", partial(_delete, client, each))
 
     async def _available(self, client: AsyncClient, wanted: Any) -> list[str]:
         """The pods of a deployment, once they are all there and ready."""
@@ -102,6 +139,20 @@ def _objects(manifest: str) -> list[Any]:
         return list(codecs.load_all_yaml(manifest, create_resources_for_crds=True))
     except (yaml.YAMLError, LoadResourceError, AttributeError, TypeError) as error:
         raise Failed(f"the manifest cannot be applied: {error}") from error
+
+
+async def _names(client: AsyncClient) -> list[str]:
+    found = client.list(ConfigMap, namespace=NOTES, labels=NOTED)
+    return [str(each.metadata.name) async for each in found if each.metadata]
+
+
+async def _note(client: AsyncClient, name: str) -> ConfigMap | None:
+    try:
+        return await client.get(ConfigMap, name, namespace=NOTES)
+    except ApiError as error:
+        if error.status.code != NOT_FOUND:
+            raise
+        return None
 
 
 async def _delete(client: AsyncClient, each: Any) -> None:

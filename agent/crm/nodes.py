@@ -2,24 +2,27 @@
 `scheduler.InstanceService` as anybody would. A cluster is no more than a name there."""
 
 import asyncio
-import hashlib
 import json
 import shlex
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Collection, Sequence
+from typing import Any, TypeAlias
 
 import grpc
 import grpc.aio
 import structlog
 
 from agent.bearing import opened
+from agent.crm import names
+from agent.crm.names import Instance
 from agent.crm.platform import AppOrder, Output, Resources
-from agent.crm.replica import ident
 from domain.errors import Failed
-from domain.naming import as_dns
+from protos.gen.edge.app_inst_pb2 import AppInst
+from protos.gen.edge.cloudlet_pb2 import CloudletKey
 from protos.gen.edge.clusterinst_pb2 import ClusterInst
 from protos.gen.kudo import scheduler_pb2 as pb
 from protos.gen.kudo.scheduler_pb2_grpc import InstanceServiceStub
+from protos.gen.ops.instances_pb2 import ListInstancesRequest
+from protos.gen.ops.instances_pb2_grpc import InstancesStub
 
 DOCKER = "docker"
 POOL, RESTART, COMMAND = "windlass-pool", "windlass-restart", "windlass-command"
@@ -30,7 +33,6 @@ Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
 AGAIN_SECONDS = 2.0
 CALL_SECONDS = 30.0
-NAME_LENGTH = 40
 
 AWAY = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
 """It may answer later. Whoever asked us sets the time until when."""
@@ -42,12 +44,22 @@ log = structlog.get_logger()
 
 class Nodes:
     def __init__(
-        self, address: str, pool: str, resources: Resources, *, again_seconds: float = AGAIN_SECONDS
+        self,
+        cloudlet: CloudletKey,
+        address: str,
+        pool: str,
+        resources: Resources,
+        *,
+        again_seconds: float = AGAIN_SECONDS,
     ) -> None:
         """`resources` is what its operator says there is: the scheduler does not tell."""
         options = [("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1)]
         self._channel = opened(address, options)
-        self._instances = InstanceServiceStub(self._channel)
+        self._instances, self._all = (
+            InstanceServiceStub(self._channel),
+            InstancesStub(self._channel),
+        )
+        self._cloudlet = cloudlet
         self._metadata: Metadata = ((RESTART, "always"), *(((POOL, pool),) if pool else ()))
         self._resources, self._again_seconds = resources, again_seconds
 
@@ -84,7 +96,27 @@ class Nodes:
                 return [asked.id]
 
     async def delete_app(self, order: AppOrder) -> None:
-        named = pb.InstanceIdentifier(id=instance_id(order))
+        await self.remove(self.name(order.instance))
+
+    def name(self, instance: Instance) -> str:
+        """An app is an instance that is called so. Of a cluster there is nothing else."""
+        if isinstance(instance, AppInst):
+            return names.app(instance.key)
+        return names.cluster(instance.key)
+
+    async def carries(self) -> Collection[str]:
+        found: list[str] = []
+        asked, more = ListInstancesRequest(), True
+        while more:
+            page = await self._page(asked)
+            found += [each.id for each in page.instances if names.is_of(self._cloudlet, each.id)]
+            more = page.more
+            if page.instances:
+                asked.after = page.instances[-1].id
+        return found
+
+    async def remove(self, name: str) -> None:
+        named = pb.InstanceIdentifier(id=name)
         while True:
             try:
                 await self._instances.Destroy(named, timeout=CALL_SECONDS)
@@ -104,6 +136,12 @@ class Nodes:
     async def close(self) -> None:
         await self._channel.close()
 
+    async def _page(self, asked: ListInstancesRequest) -> Any:
+        try:
+            return await self._all.List(asked, timeout=CALL_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            raise Failed(f"Windlass did not list its instances: {error.details()}") from error
+
     async def _running(self, asked: pb.Instance, metadata: Metadata) -> None:
         """Ask for an instance and return once it runs. Failed says why it does not."""
         call = self._instances.Create(asked, metadata=metadata)
@@ -118,13 +156,6 @@ class Nodes:
         raise Failed(f"instance {asked.id} was not heard of again")
 
 
-def instance_id(order: AppOrder) -> str:
-    """What an app instance is called as an instance: the app's name, and what tells it from those
-    of other developers, clusters and cloudlets."""
-    own = as_dns(order.app.key.name)[:NAME_LENGTH].strip("-")
-    return f"{own}-{hashlib.sha256(ident(order.instance.key)).hexdigest()[:8]}"
-
-
 def _instance(order: AppOrder) -> pb.Instance:
     flavor = order.flavor
     limit = pb.ResourceSummary(cpu=flavor.vcpus * 1000, memory=flavor.ram, disk=flavor.disk)
@@ -133,7 +164,7 @@ def _instance(order: AppOrder) -> pb.Instance:
         for port in order.instance.mapped_ports
     ]
     return pb.Instance(
-        id=instance_id(order),
+        id=names.app(order.instance.key),
         name=order.app.key.name,
         uri=_uri(order.app.image_path),
         resource=pb.Resource(limit=limit),

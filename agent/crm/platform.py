@@ -3,9 +3,10 @@
 Whatever is asked for may be asked for again, after a restart for example. Failed says why something
 cannot be done; its text is what the one who asked gets to read."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
+from agent.crm.names import Instance
 from protos.gen.edge.app_inst_pb2 import AppInst
 from protos.gen.edge.app_pb2 import App
 from protos.gen.edge.cloudlet_pb2 import FlavorInfo
@@ -59,6 +60,16 @@ class Platform(Protocol):
 
     async def delete_app(self, order: AppOrder) -> None:
         """Stop an app and take it away. There being none is success."""
+
+    def name(self, instance: Instance) -> str:
+        """What an instance is called on the platform."""
+
+    async def carries(self) -> Collection[str]:
+        """The names of all that was made here for the cloudlet, even in part, by whichever start
+        of its resource manager. What others made is not among it."""
+
+    async def remove(self, name: str) -> None:
+        """Take away what is called so. There being nothing is success."""
 
     async def run(self, order: AppOrder, container: str, command: str) -> Output:
         """Run a command in a container of an app; in the first, if none is named."""

@@ -3,6 +3,7 @@
 A connection begins without a word of what is gone. So whatever has not been told again by the time
 that everything has been told is gone too."""
 
+from collections.abc import Collection
 from typing import Any, TypeVar
 
 from google.protobuf.any_pb2 import Any as Packed
@@ -76,6 +77,16 @@ class Replica:
     def instance(self, key: AppInstKey) -> AppInst | None:
         return self._get(AppInst, key)
 
+    def instances(self) -> list[Any]:
+        """All that the controller knows of what runs."""
+        return [each for message in (ClusterInst, AppInst) for each in self._of(message).values()]
+
+    def keys(self, message: type[Message]) -> Collection[bytes]:
+        """What there is of a kind."""
+        return self._of(message).keys()
+
+    def _of(self, message: type[Message]) -> dict[bytes, Any]:
+        return self._there[message.DESCRIPTOR.full_name]
+
     def _get(self, message: type[Found], key: Message) -> Found | None:
-        there: dict[bytes, Found] = self._there[message.DESCRIPTOR.full_name]
-        return there.get(ident(key))
+        return self._of(message).get(ident(key))

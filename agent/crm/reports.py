@@ -15,7 +15,7 @@ from protos.gen.edge.app_inst_pb2 import AppInstInfo
 from protos.gen.edge.cloudlet_pb2 import CloudletInfo
 from protos.gen.edge.clusterinst_pb2 import ClusterInstInfo
 from protos.gen.edge.node_pb2 import Node
-from protos.gen.edge.notice_pb2 import DELETE, UPDATE, Notice
+from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, UPDATE, Notice
 
 KINDS: tuple[Any, ...] = (CloudletInfo, AppInstInfo, ClusterInstInfo, Node)
 """In the order in which they are said."""
@@ -29,6 +29,7 @@ class Reports:
         self._there: dict[Any, dict[bytes, Any]] = {kind: {} for kind in KINDS}
         self._changed: dict[Any, dict[bytes, Message]] = {kind: {} for kind in KINDS}
         self._messages: deque[Message] = deque(maxlen=MOST_MESSAGES)
+        self._asks = False
         self._news = asyncio.Event()
 
     def put(self, report: Any) -> None:
@@ -59,6 +60,12 @@ class Reports:
         self._messages.append(message)
         self._news.set()
 
+    def ask(self, wanted: bool = True) -> None:
+        """Say once more that all has been said. A controller answers that with the same, as soon
+        as it has told all that there is."""
+        self._asks = wanted
+        self._news.set()
+
     def all(self) -> list[Notice]:
         """Everything, for a connection that begins. What has changed is among it."""
         self._messages.clear()
@@ -71,7 +78,7 @@ class Reports:
         while True:
             await self._news.wait()
             self._news.clear()
-            if said := self._news_of_reports() + self._news_of_messages():
+            if said := self._news_of_reports() + self._news_of_messages() + self._questions():
                 return said
 
     def _mark(self, kind: Any, key: Message) -> None:
@@ -92,6 +99,10 @@ class Reports:
         said = [_said(message, UPDATE) for message in self._messages]
         self._messages.clear()
         return said
+
+    def _questions(self) -> list[Notice]:
+        asked, self._asks = self._asks, False
+        return [Notice(action=SENDALL_END)] if asked else []
 
 
 def _said(message: Message, action: Any) -> Notice:

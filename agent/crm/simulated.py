@@ -1,11 +1,13 @@
 """The platform `sim`: clusters and apps that are nothing but remembered."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from agent.crm import names
+from agent.crm.names import Instance
 from agent.crm.platform import AppOrder, Output, Resources
-from agent.crm.replica import ident
 from domain.errors import Failed
+from protos.gen.edge.app_inst_pb2 import AppInst
 from protos.gen.edge.cloudlet_pb2 import FlavorInfo
 from protos.gen.edge.clusterinst_pb2 import ClusterInst
 
@@ -22,36 +24,49 @@ class Simulated:
     def __init__(self, seconds: float = 0.0) -> None:
         """Every piece of work takes so long."""
         self._seconds = seconds
-        self.clusters: dict[bytes, ClusterInst] = {}
-        self.apps: dict[bytes, Sequence[str]] = {}
+        self.clusters: dict[str, ClusterInst] = {}
+        self.apps: dict[str, Sequence[str]] = {}
 
     async def resources(self) -> Resources:
         return RESOURCES
 
     async def create_cluster(self, cluster: ClusterInst) -> None:
         await asyncio.sleep(self._seconds)
-        self.clusters[ident(cluster.key)] = cluster
+        self.clusters[self.name(cluster)] = cluster
 
     async def update_cluster(self, cluster: ClusterInst) -> None:
         await self.create_cluster(cluster)
 
     async def delete_cluster(self, cluster: ClusterInst) -> None:
         await asyncio.sleep(self._seconds)
-        self.clusters.pop(ident(cluster.key), None)
+        self.clusters.pop(self.name(cluster), None)
 
     async def create_app(self, order: AppOrder) -> Sequence[str]:
         await asyncio.sleep(self._seconds)
         name = order.app.key.name
-        return self.apps.setdefault(ident(order.instance.key), (f"{name}-0",))
+        return self.apps.setdefault(self.name(order.instance), (f"{name}-0",))
 
     async def delete_app(self, order: AppOrder) -> None:
         await asyncio.sleep(self._seconds)
-        self.apps.pop(ident(order.instance.key), None)
+        self.apps.pop(self.name(order.instance), None)
+
+    def name(self, instance: Instance) -> str:
+        if isinstance(instance, AppInst):
+            return f"app {names.app(instance.key)}"
+        return f"cluster {names.cluster(instance.key)}"
+
+    async def carries(self) -> Collection[str]:
+        return {*self.clusters, *self.apps}
+
+    async def remove(self, name: str) -> None:
+        await asyncio.sleep(self._seconds)
+        self.clusters.pop(name, None)
+        self.apps.pop(name, None)
 
     async def run(self, order: AppOrder, container: str, command: str) -> Output:
         """Says what it was asked to run, and where; `false` and `exit N` fail as they would."""
         told = order.instance.runtime_info.container_ids  # of what ran before a restart
-        containers = self.apps.get(ident(order.instance.key)) or tuple(told)
+        containers = self.apps.get(self.name(order.instance)) or tuple(told)
         if not containers or (container and container not in containers):
             raise Failed(f"there is no container {container or 'of this app'}")
         await asyncio.sleep(self._seconds)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 
 from api.asking import Context
+from api.edge import binding
 from api.edge.records import Records
 from protos.gen.edge.cloudlet_pb2 import CloudletInfo
 from protos.gen.edge.cloudlet_pb2_grpc import CloudletInfoApiServicer
@@ -19,9 +20,11 @@ class CloudletInfoApi(CloudletInfoApiServicer):
         return self._infos.show(request)
 
     async def InjectCloudletInfo(self, request: CloudletInfo, context: Context) -> Result:
+        binding.hold(request.key)
         await self._infos.put(request)
         return Result()
 
     async def EvictCloudletInfo(self, request: CloudletInfo, context: Context) -> Result:
+        binding.hold(request.key)
         await self._infos.delete(request)
         return Result()

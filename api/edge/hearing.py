@@ -3,12 +3,13 @@ are."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import structlog
 from google.protobuf.message import DecodeError, Message
 
-from api.edge import keys, notices
+from api.edge import binding, keys, notices
 from api.edge.descriptions import Descriptions
 from api.edge.metrics import Measured
 from api.edge.nodes import Attached
@@ -20,12 +21,13 @@ from domain.errors import DomainError, Invalid
 from domain.operation import OperationId
 from domain.record import Noun
 from protos.gen.edge.app_inst_pb2 import AppInstInfo, AppInstMetrics
-from protos.gen.edge.cloudlet_pb2 import CloudletInfo, CloudletMetrics
+from protos.gen.edge.cloudlet_pb2 import CloudletInfo, CloudletKey, CloudletMetrics
 from protos.gen.edge.clusterinst_pb2 import ClusterInstInfo
 from protos.gen.edge.exec_pb2 import ExecRequest
 from protos.gen.edge.metric_pb2 import Metric
 from protos.gen.edge.node_pb2 import Node
-from protos.gen.edge.notice_pb2 import DELETE, Notice
+from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, Notice
+from protos.gen.edge.operator_pb2 import OperatorKey
 
 AGAIN_SECONDS = 1.0
 PARTING_SECONDS = 10.0
@@ -34,6 +36,15 @@ PARTING_SECONDS = 10.0
 log = structlog.get_logger()
 
 Take = Callable[[Stream, Any, bool], Awaitable[None]]
+
+CLOUDLETS: dict[type[Message], Callable[[Any], CloudletKey]] = {
+    CloudletInfo: attrgetter("key"),
+    ClusterInstInfo: attrgetter("key.cloudlet_key"),
+    AppInstInfo: attrgetter("key.cluster_inst_key.cloudlet_key"),
+    Node: attrgetter("key.cloudlet_key"),
+    ExecRequest: attrgetter("app_inst_key.cluster_inst_key.cloudlet_key"),
+}
+"""Which cloudlet something is said of."""
 
 
 class Keeping(NamedTuple):
@@ -75,12 +86,18 @@ class Hearing:
 
     async def take(self, stream: Stream, notice: Notice) -> None:
         """Take in one notice. What is of no kind we know, or wrong in itself, is passed over;
-        what cannot be kept at the moment ends the stream, since it would be lost."""
+        what cannot be kept at the moment ends the stream, since it would be lost, and so does what
+        whoever says it may not say."""
+        if notice.action == SENDALL_END and not notices.kind(notice):
+            await self._all_said(stream)
+            return
         message, take = self._takes.get(notices.kind(notice), (None, None))
         if message is None or take is None:
             return
         try:
             said = message.FromString(notice.any.value)
+            if message in CLOUDLETS:
+                binding.hold(CLOUDLETS[message](said))
             await take(stream, said, notice.action == DELETE)
         except (DecodeError, Invalid) as error:
             log.warning("notice passed over", kind=notices.kind(notice), error=str(error))
@@ -102,6 +119,20 @@ class Hearing:
         for task in self._leaving:
             task.cancel()
 
+    async def _all_said(self, stream: Stream) -> None:
+        """Whoever says so for a second time asks to be told when everything has been told. That is
+        answered while it is the one who speaks for its cloudlets: then nobody else was told of
+        them since it came."""
+        asks, stream.has_said_all = stream.has_said_all, True
+        if not asks or not stream.spoken_for:
+            return
+        for cloudlet in stream.spoken_for:
+            number = await self._described.stream(cloudlet)
+            if number != stream.number or self._streams.owner(cloudlet) is not stream:
+                log.info("an older stream is not answered", stream=stream.number)
+                return
+        stream.outbox.conclude()
+
     async def _node(self, stream: Stream, node: Node, gone: bool) -> None:
         node.notify_id = stream.number
         if gone:
@@ -110,6 +141,10 @@ class Hearing:
             self._attached.put(stream.number, node)
 
     async def _metric(self, stream: Stream, metric: Metric, _gone: bool) -> None:
+        tags = {tag.name: tag.val for tag in metric.tags}
+        if "operator" in tags and "cloudlet" in tags:
+            operator = OperatorKey(name=tags["operator"])
+            binding.hold(CloudletKey(operator_key=operator, name=tags["cloudlet"]))
         self._measured.put(stream.number, metric)
 
     async def _answer(self, stream: Stream, reply: ExecRequest, _gone: bool) -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import structlog
 
 from api.asking import Context
-from api.edge import notices
+from api.edge import binding, notices
 from api.edge.hearing import Hearing
 from api.edge.presence import Presence
 from api.edge.streams import Stream, Streams
@@ -50,6 +50,7 @@ class NotifyApi(NotifyApiServicer):
         asked = await anext(request_iterator, None)
         if asked is None or asked.action != VERSION:
             raise Refusal.NOTIFY_VERSION()
+        binding.hold_to_own(filtered=asked.filter_cloudlet_key)
         await self._presence.entered()
         wants = [noun for name, noun in notices.NOUNS.items() if name in asked.want_objs]
         async with self._streams.opened(wants, filtered=asked.filter_cloudlet_key) as stream:

@@ -22,11 +22,13 @@ MOST_MESSAGES = 1000
 
 
 class Batch(NamedTuple):
-    """What is sent next: messages, or keys of one noun."""
+    """What is sent next: messages, or keys of one noun, or that this was all."""
 
     messages: Sequence[Message] = ()
     noun: Noun | None = None
     keys: Sequence[str] = ()
+    everything: bool = False
+    """All that there was to be told has been sent before."""
 
 
 class Outbox:
@@ -36,6 +38,7 @@ class Outbox:
         self._count = 0
         self._messages: deque[Message] = deque()
         self._news = asyncio.Event()
+        self._concludes = False
         self._ended = False
         self._error: DomainError | None = None
 
@@ -63,6 +66,11 @@ class Outbox:
         self._messages.append(message)
         self._news.set()
 
+    def conclude(self) -> None:
+        """Say that everything has been told, once it has."""
+        self._concludes = True
+        self._news.set()
+
     def end(self, error: DomainError | None = None) -> None:
         """Nothing more is to be sent. The error is what the other end is told."""
         if not self._ended:
@@ -81,6 +89,9 @@ class Outbox:
                     keys = list(waiting)[:AT_ONCE]
                     self.unmark(noun, keys)
                     return Batch(noun=noun, keys=keys)
+            if self._concludes:
+                self._concludes = False
+                return Batch(everything=True)
             self._news.clear()
             await self._news.wait()
         if self._error:

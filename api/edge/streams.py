@@ -47,6 +47,8 @@ class Stream:
         """What it has not been told of yet, of what was there when it came."""
         self.spoken_for: set[str] = set()
         """Those it has described."""
+        self.has_said_all = False
+        """All there was when it came."""
 
     @property
     def at_once(self) -> Sequence[Noun]:

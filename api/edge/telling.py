@@ -23,6 +23,8 @@ class Telling:
                     yield notices.present(noun, kept.value)
 
     async def batch(self, stream: Stream, batch: Batch) -> list[Notice]:
+        if batch.everything:
+            return [notices.everything_told()]
         if batch.noun is None:
             return [notices.once(message) for message in batch.messages]
         told = await self._apps(stream, batch.keys) if batch.noun is Noun.APP_INST else []

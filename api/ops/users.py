@@ -1,5 +1,6 @@
 """Users and their tokens: who may come in, and as whom."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -29,6 +30,7 @@ SAID = {number: role for role, number in ROLES.items()}
 
 USUAL_DAYS, MOST_DAYS = 30, 3660
 LABEL_LENGTH = 64
+MOST_CLOUDLETS = 100
 
 
 class Users(UsersServicer):
@@ -94,6 +96,7 @@ class Tokens(TokensServicer):
             lifetime=timedelta(days=request.days or USUAL_DAYS),
             label=request.label or "unnamed",
             source=place(context.peer()),
+            cloudlets=_bound(request.cloudlets),
         )
         return pb.CreateTokenResponse(token=_token(info), secret=secret)
 
@@ -146,6 +149,20 @@ def _somebody(name: str) -> str:
     return named("user", name) if name else who.name
 
 
+def _bound(cloudlets: Sequence[str]) -> list[str]:
+    """Of which cloudlets a new token may speak. Nobody gives away more than they have."""
+    own = running().session
+    if len(cloudlets) > MOST_CLOUDLETS or not all(map(access.CLOUDLET.fullmatch, cloudlets)):
+        raise wrong("cloudlets", f"must be OPERATOR/NAME, and at most {MOST_CLOUDLETS}")
+    if not all(map(own.speaks_of, cloudlets)):
+        raise Forbidden(
+            f"{own.principal.name} may speak of {', '.join(own.cloudlets)} alone with this token",
+            subject=own.principal.name,
+            do="sign in, or ask an administrator",
+        )
+    return sorted(set(cloudlets or own.cloudlets))
+
+
 def _user(user: User) -> pb.User:
     who = user.principal
     return pb.User(
@@ -166,6 +183,7 @@ def _token(info: TokenInfo) -> pb.Token:
         expires=_moment(info.expires),
         used=_moment(info.used),
         source=info.source,
+        cloudlets=info.cloudlets,
     )
 
 

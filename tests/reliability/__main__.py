@@ -56,6 +56,7 @@ def drills() -> Drills:
         "rush": Drill(drill_rush.on_sqlite),
         "rush-postgresql": Drill(drill_rush.on_postgresql),
         "edge": Drill(drill_edge.on_sqlite, runs=10),
+        "edge-postgresql": Drill(drill_edge.on_postgresql, runs=10),
         "notify": Drill(drill_notify.notify),
         "partitions": Drill(drill_notify.partitions),
         "ports": Drill(drill_ports.on_sqlite),

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import select
 
@@ -79,6 +79,19 @@ async def read(database: Database, carried: Path) -> Books:
         [f"{row.kind} {row.subject} {row.stage} ({row.id})" for row in running],
         await asyncio.to_thread(_names, carried),
     )
+
+
+def figures(books: Books) -> dict[str, Any]:
+    """How much there is, as it is written once nothing contradicts anything."""
+    usage = books.usage
+    return {
+        "states": dict(Counter(str(one.phase) for one in books.instances)),
+        "ram": usage.ram,
+        "vcores": usage.vcores,
+        "ports": len(usage.ports),
+        "addresses": usage.addresses,
+        "carried": len(books.carried),
+    }
 
 
 def under_way(books: Books) -> list[str]:

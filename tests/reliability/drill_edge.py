@@ -10,23 +10,35 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 import grpc.aio
 from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
 
+from domain.errors import DomainError
 from domain.operation import ACTIVE, TRACKED
 from domain.tracking import Phase
 from protos.gen.edge.app_inst_pb2 import AppInst
 from protos.gen.edge.cloudlet_pb2 import CLOUDLET_STATE_READY, CloudletInfo
 from protos.gen.edge.clusterinst_pb2 import ClusterInst
+from protos.gen.edge.common_pb2 import IP_ACCESS_DEDICATED
 from store.engine import Database
 from store.rows import OperationRow
 from tests.api.edge import stubs
 from tests.api.edge.stubs import Edge
-from tests.reliability.books import App, Books, Cluster, contradictions, read, under_way
+from tests.reliability.books import (
+    App,
+    Books,
+    Cluster,
+    contradictions,
+    figures,
+    read,
+    under_way,
+)
 from tests.reliability.drill_kills import killing
 from tests.reliability.installation import EVERYTHING, Installation, installed
 from tests.reliability.outcome import Outcome
@@ -34,12 +46,16 @@ from tests.reliability.users import REPEATED, Users, refusal
 
 CLOUDLET = "tele/west"
 CLUSTERS = ("red", "blue", "green", "autocluster-a", "autocluster-b")
+WITH_ADDRESS = ("red", "blue")
 APPS = tuple(f"app{number}" for number in range(6))
 PORTS = ("tcp:80", "tcp:80,udp:80", "tcp:9000,http:443", "udp:5000")
 
 USERS = 8
 DEEDS = 8
 """Of each user, one after the other."""
+
+AWAY = (SQLAlchemyError, DomainError, OSError)
+"""What reading the rows comes to while the database is dead."""
 
 HOWS = ("slow", "refuse", "drop", "reboot")
 FAULTS = 24
@@ -51,8 +67,16 @@ ROUNDS = 20
 
 
 async def on_sqlite(seed: int) -> Outcome:
+    return await drill("edge", seed, postgres=False)
+
+
+async def on_postgresql(seed: int) -> Outcome:
+    return await drill("edge-postgresql", seed, postgres=True)
+
+
+async def drill(name: str, seed: int, *, postgres: bool) -> Outcome:
     draw = random.Random(seed)  # noqa: S311 - not to be unguessable but to be repeated
-    async with installed(*EVERYTHING, machines=1, draw=draw) as there:
+    async with installed(*EVERYTHING, machines=1, draw=draw, postgres=postgres) as there:
         faults = there.folder / "faults.json"
         faults.write_text(json.dumps(planned(draw)))
         await there.start_crm(CLOUDLET)
@@ -64,7 +88,7 @@ async def on_sqlite(seed: int) -> Outcome:
             faults.unlink()
             await run.calm()
             await run.clear()
-            return run.outcome(seed)
+            return run.outcome(name, seed)
         finally:
             await users.close()
             await database.close()
@@ -102,6 +126,8 @@ class Deed(NamedTuple):
         if cluster.startswith("auto"):
             return cls("DeleteClusterInst", stubs.clusterinst(cluster))
         wanted = stubs.clusterinst(cluster, num_nodes=draw.randint(1, 3))
+        if cluster in WITH_ADDRESS:
+            wanted.ip_access = IP_ACCESS_DEDICATED
         method = draw.choice(("CreateClusterInst", "CreateClusterInst", "DeleteClusterInst"))
         if draw.random() < 0.2:
             method, wanted.fields[:] = "UpdateClusterInst", ["14"]
@@ -119,7 +145,8 @@ class Run:
         self._began = monotonic()
         self._answers: Counter[str] = Counter()
         self._cancelled = 0
-        self._stood: Counter[str] = Counter()
+        self._agreed: dict[str, dict[str, Any]] = {}
+        """By when it was, what everybody says alike."""
         self._found: list[str] = []
 
     async def describe(self) -> None:
@@ -146,8 +173,6 @@ class Run:
         await self._there.programs["crm"].kill_and_wait()
         await self._until(self._is_ready, "the cloudlet is not READY")
         await self._judge("after the quarrel")
-        books = await self._books()
-        self._stood = Counter(str(one.phase) for one in books.instances)
 
     async def clear(self) -> None:
         """Nobody is stuck: ordinary calls delete whatever stands, while everything is killed again,
@@ -205,14 +230,20 @@ class Run:
                 self._cancelled += await self._users.cancel(self._draw.choice(running))
 
     async def _running(self) -> Sequence[str]:
-        async with self._database.session(writes=False) as session:
-            query = select(OperationRow.id).where(
-                OperationRow.kind.in_(TRACKED), OperationRow.stage.in_(ACTIVE)
-            )
-            return (await session.scalars(query.order_by(OperationRow.id))).all()
+        query = select(OperationRow.id).where(
+            OperationRow.kind.in_(TRACKED), OperationRow.stage.in_(ACTIVE)
+        )
+        with suppress(*AWAY):
+            async with self._database.session(writes=False) as session:
+                return (await session.scalars(query.order_by(OperationRow.id))).all()
+        return []
 
     async def _books(self) -> Books:
-        return await read(self._database, self._there.folder / "carried")
+        """As soon as the database can be read."""
+        while True:
+            with suppress(*AWAY):
+                return await read(self._database, self._there.folder / "carried")
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _is_ready(self) -> list[str]:
         try:
@@ -230,6 +261,7 @@ class Run:
             return [*under_way(books), *contradictions(books)]
 
         await self._until(wrong, when)
+        self._agreed[when] = figures(await self._books())
 
     async def _until(self, wrong: Callable[[], Any], what: str) -> None:
         deadline = monotonic() + PATIENCE_SECONDS
@@ -239,17 +271,17 @@ class Run:
             found = await wrong()
         self._found += [f"{what}: {text}" for text in found]
 
-    def outcome(self, seed: int) -> Outcome:
+    def outcome(self, name: str, seed: int) -> Outcome:
         broken = [*self._found, *self._there.fallen()]
-        if not self._stood:
+        if not self._agreed["after the quarrel"]["states"]:
             broken.append("nothing stood when the quarrel was over")
         self._there.keeps_logs = bool(broken)
-        figures: dict[str, Any] = {
+        told: dict[str, Any] = {
             "seed": seed,
             "seconds": round(monotonic() - self._began, 1),
             "kills": {one.name: one.kills for one in self._there.programs.values()},
             "answers": dict(sorted(self._answers.items())),
             "cancelled": self._cancelled,
-            "stood": dict(self._stood),
+            "agreed": self._agreed,
         }
-        return Outcome("edge", figures, broken)
+        return Outcome(name, told, broken)

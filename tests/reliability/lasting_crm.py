@@ -7,7 +7,7 @@ manager that was killed finds what it had made. What shall go wrong stands in `F
 and is read at every start; without the file nothing does."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -15,11 +15,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 import uvloop
 
-from agent.crm.care import instance_name
 from agent.crm.crm import Crm, cloudlet_key
+from agent.crm.names import Instance, spoken
 from agent.crm.platform import AppOrder
 from agent.crm.serving import serve
 from agent.crm.simulated import Simulated
+from protos.gen.edge.app_inst_pb2 import AppInst
 from protos.gen.edge.clusterinst_pb2 import ClusterInst
 from sim.__main__ import plan
 from sim.crm import Mishaps
@@ -35,24 +36,34 @@ class Lasting(Simulated):
         carried.mkdir(exist_ok=True)
 
     async def create_cluster(self, cluster: ClusterInst) -> None:
+        self._file(self.name(cluster)).touch()  # who dies in the middle has made half of it
         await super().create_cluster(cluster)
-        self._file("cluster", cluster).touch()
 
     async def delete_cluster(self, cluster: ClusterInst) -> None:
         await super().delete_cluster(cluster)
-        self._file("cluster", cluster).unlink(missing_ok=True)
+        self._file(self.name(cluster)).unlink(missing_ok=True)
 
     async def create_app(self, order: AppOrder) -> Sequence[str]:
-        containers = await super().create_app(order)
-        self._file("app", order.instance).touch()
-        return containers
+        self._file(self.name(order.instance)).touch()
+        return await super().create_app(order)
 
     async def delete_app(self, order: AppOrder) -> None:
         await super().delete_app(order)
-        self._file("app", order.instance).unlink(missing_ok=True)
+        self._file(self.name(order.instance)).unlink(missing_ok=True)
 
-    def _file(self, noun: str, instance: object) -> Path:
-        return self._carried / f"{noun} {instance_name(instance)}"
+    def name(self, instance: Instance) -> str:
+        noun = "app" if isinstance(instance, AppInst) else "cluster"
+        return f"{noun} {spoken(instance)}"
+
+    async def carries(self) -> Collection[str]:
+        return {file.name for file in self._carried.iterdir()}
+
+    async def remove(self, name: str) -> None:
+        await super().remove(name)
+        self._file(name).unlink(missing_ok=True)
+
+    def _file(self, name: str) -> Path:
+        return self._carried / name
 
 
 async def manage(folder: Path, cloudlet: str, controller: str) -> None:

@@ -1,78 +1,79 @@
-"""There is no state of an instance that a caller cannot leave by ordinary calls."""
+"""There is no state that a user cannot leave by an ordinary call: whatever a resource manager said
+last, whether somebody waits for it or not, and whether it ever says anything again."""
 
-from itertools import product
+from typing import Any
 
 import pytest
 
-from domain import key_text
-from domain.errors import Conflict, DomainError
 from domain.operation import Stage
 from domain.override import Override
 from domain.record import Noun
 from domain.tracking import Phase
-from store.edge_rows import AppInstRow, ClusterInstRow
+from domain.usage import Usage
 from store.rows import OperationRow, now
 from tests.store.desk import Desk
-from tests.workflows.edge import Site, appinst_key, cluster_key, described
-
-ROWS: dict[Noun, type[AppInstRow] | type[ClusterInstRow]] = {
-    Noun.CLUSTER_INST: ClusterInstRow,
-    Noun.APP_INST: AppInstRow,
-}
-KEYS = {
-    Noun.CLUSTER_INST: key_text.clusterinst_text(cluster_key("blue")),
-    Noun.APP_INST: key_text.appinst_text(appinst_key("shop")),
-}
-STATES = [
-    (phase, held) for phase, held in product(Phase, (False, True)) if phase is not Phase.NOT_PRESENT
-]
+from tests.workflows.edge import Site, described
 
 pytestmark = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
 
+CLUSTER, APP = Noun.CLUSTER_INST, Noun.APP_INST
+INSISTING = Override.CRM_AND_TRANSIENT_STATE
+OF_CHANGES = {Phase.UPDATE_REQUESTED, Phase.UPDATING, Phase.UPDATE_ERROR, Phase.DELETE_PREPARE}
+"""An app's instance is never in these."""
 
-@pytest.mark.parametrize("noun", ROWS)
-async def test_every_state_can_be_left(noun: Noun, desk: Desk) -> None:
-    """Whether or not an operation holds it still; nobody carries anything out."""
-    site = described(desk.database, desk.tail)
+STATES = [
+    *((CLUSTER, phase) for phase in Phase if phase is not Phase.NOT_PRESENT),
+    *((APP, phase) for phase in Phase if phase not in OF_CHANGES | {Phase.NOT_PRESENT}),
+]
+
+
+async def brought(site: Site, desk: Desk, noun: Noun, phase: Phase, *, waits: bool) -> None:
+    """An instance in a phase. Whoever brought it there waits for what comes of it, or its time was
+    up; both as a resource manager leaves it that is silent from then on."""
     await site.describe()
-    if noun is Noun.APP_INST:
+    if noun is APP:
         await site.create_cluster(override=Override.CRM)
-    before = await site.phases(), await site.usage()
-    for phase, held in STATES:
-        await (site.create_cluster() if noun is Noun.CLUSTER_INST else site.create_app())
-        if not held:
-            ended = {"stage": Stage.SUCCEEDED, "ended": now()}
-            await desk.change(OperationRow, ended, stage=Stage.REQUESTED)
-        values = {"phase": phase}
-        if noun is Noun.CLUSTER_INST:
-            values["before"] = Phase.READY
-        await desk.change(ROWS[noun], values, key=KEYS[noun])
-        await rid(site, noun)
-        assert (await site.phases(), await site.usage()) == before, (phase, held)
+    asked = await (site.create_cluster() if noun is CLUSTER else site.create_app())
+    if phase.startswith(("UPDAT", "DELET")) or phase is Phase.READY:
+        await site.say_of("blue", noun, Phase.READY)
+        await site.tracking.settle(asked.operation.id)
+    if phase.startswith("UPDAT"):
+        asked = await site.resize_cluster()
+    if phase is Phase.DELETE_PREPARE:
+        await site.create_app("agent", override=Override.CRM)
+    if phase.startswith("DELET"):
+        asked = await (site.delete_cluster() if noun is CLUSTER else site.delete_app())
+    if not phase.endswith(("REQUESTED", "PREPARE", "READY")):
+        await site.say_of("blue", noun, phase, "it broke")
+    if not waits:
+        ended = {"ended": now(), "stage": Stage.SUCCEEDED}
+        await desk.change(OperationRow, ended, id=asked.operation.id)
 
 
-async def test_what_has_come_to_be_needed_is_not_waited_for(desk: Desk) -> None:
-    """A static instance has come into a cluster that was to go with its cloudlet."""
+async def stands(site: Site, noun: Noun) -> Phase | None:
+    return (await site.phases()).get("blue" if noun is CLUSTER else "shop@blue")
+
+
+async def delete(site: Site, noun: Noun, override: Override) -> Any:
+    verb = site.delete_cluster if noun is CLUSTER else site.delete_app
+    return await verb(override=override)
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["waited for", "left"])
+@pytest.mark.parametrize(("noun", "phase"), STATES)
+async def test_whoever_insists_is_rid_of_it(
+    desk: Desk, noun: Noun, phase: Phase, waits: bool
+) -> None:
+    """What it took is given back, too."""
     site = described(desk.database, desk.tail)
-    await site.describe()
-    agent = await site.create_app("agent", "autocluster1", Override.CRM)
-    await site.tracking.place(agent.operation.id)
-    deleting = await site.delete_cloudlet()
-    await site.create_app("shop", "autocluster1", Override.CRM)
-    key = key_text.clusterinst_text(cluster_key("autocluster1"))
-    assert deleting
-    with pytest.raises(Conflict, match="ClusterInst in use by Application Instance"):
-        await site.tracking.evict(deleting.operation.id, Noun.CLUSTER_INST, key)
-
-
-async def rid(site: Site, noun: Noun) -> None:
-    """What somebody types who wants to be rid of it."""
-    clusters = noun is Noun.CLUSTER_INST
-    create = site.create_cluster if clusters else site.create_app
-    delete = site.delete_cluster if clusters else site.delete_app
-    override = Override.CRM_AND_TRANSIENT_STATE
-    try:
-        await delete(override=override)
-    except DomainError:  # what could not be deleted is created again first
-        await create(override=override)
-        await delete(override=override)
+    await brought(site, desk, noun, phase, waits=waits)
+    assert await stands(site, noun) is phase
+    if (noun, phase) == (CLUSTER, Phase.DELETE_PREPARE):
+        await site.delete_app("agent", override=INSISTING)
+    if (noun, phase) == (CLUSTER, Phase.DELETE_ERROR):
+        await site.create_cluster(override=INSISTING)
+    await delete(site, noun, INSISTING)
+    assert await stands(site, noun) is None
+    if noun is APP:
+        await site.delete_cluster(override=INSISTING)
+    assert await site.usage() == Usage()

@@ -31,6 +31,7 @@ from store.secrets import Secrets
 from store.tracked import Requested
 from tests.workflows.edge import Fault, Site, does, obeys, site
 from tests.workflows.yard import Trouble, yard
+from workflows.policies import EVENTS_PER_RUN
 
 CLUSTER, APP = Noun.CLUSTER_INST, Noun.APP_INST
 CREATE, UPDATE, DELETE = Phase.CREATE_REQUESTED, Phase.UPDATE_REQUESTED, Phase.DELETE_REQUESTED
@@ -393,6 +394,32 @@ async def test_a_cloudlet_goes_with_what_was_made_for_others(place: Site, name: 
     assert (await place.carry_out(requested)).stage is Stage.SUCCEEDED
     assert await place.delete_cloudlet_refused() == "Key not found"
     await place.describe_cloudlet()
+
+
+@pytest.mark.parametrize("waits", ["for its manager", "for what is in the way"])
+async def test_however_long_it_waits_each_run_is_short(waits: str, place: Site, name: str) -> None:
+    """What makes a history long is how often something happens, so it is nudged very often."""
+    place.fault = does("silent", CREATE)
+    if waits == "for its manager":
+        requested = await place.create_cluster(name)
+        others = []
+    else:
+        await place.create_cluster(name, Override.CRM)
+        others = [asyncio.create_task(place.carry_out(await place.create_app("agent", name)))]
+        requested = await place.delete_cluster(name)
+    ended = asyncio.create_task(place.carry_out(requested))
+    await place.begun(requested)
+    handle = place.temporal.get_workflow_handle(f"op-{requested.operation.id}")
+    run = await handle.describe()
+    while (now := await handle.describe()).run_id == run.run_id:
+        often = 50 if now.history_length < EVENTS_PER_RUN else 1
+        await asyncio.gather(*(place.nudge(requested.operation.id) for _ in range(often)))
+        await asyncio.sleep(0.1)  # it turns no page while it is being nudged
+    run = await place.temporal.get_workflow_handle(handle.id, run_id=run.run_id).describe()
+    assert EVENTS_PER_RUN < run.history_length < 2 * EVENTS_PER_RUN
+    place.fault = obeys
+    for operation in await asyncio.gather(ended, *others):
+        assert operation.stage is Stage.SUCCEEDED
 
 
 async def prepared(place: Site, name: str, noun: Noun, aim: Aim) -> None:

@@ -272,6 +272,7 @@ class Token(_message.Message):
     EXPIRES_FIELD_NUMBER: _builtins.int
     USED_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
+    CLOUDLETS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     user: _builtins.str
     label: _builtins.str
@@ -284,6 +285,10 @@ class Token(_message.Message):
     def expires(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def used(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def cloudlets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """OPERATOR/NAME of the only cloudlets that it may speak of. Empty: of any."""
+
     def __init__(
         self,
         *,
@@ -294,10 +299,11 @@ class Token(_message.Message):
         expires: _timestamp_pb2.Timestamp | None = ...,
         used: _timestamp_pb2.Timestamp | None = ...,
         source: _builtins.str = ...,
+        cloudlets: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "expires", b"expires", "used", b"used"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "expires", b"expires", "id", b"id", "label", b"label", "source", b"source", "used", b"used", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cloudlets", b"cloudlets", "created", b"created", "expires", b"expires", "id", b"id", "label", b"label", "source", b"source", "used", b"used", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -310,21 +316,29 @@ class CreateTokenRequest(_message.Message):
     USER_FIELD_NUMBER: _builtins.int
     LABEL_FIELD_NUMBER: _builtins.int
     DAYS_FIELD_NUMBER: _builtins.int
+    CLOUDLETS_FIELD_NUMBER: _builtins.int
     user: _builtins.str
     """Empty: the caller."""
     label: _builtins.str
     days: _builtins.int
     """0: 30."""
+    @_builtins.property
+    def cloudlets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """OPERATOR/NAME of the only cloudlets that a resource manager with it may speak of. Empty: of any,
+        or of those that the caller's own token is bound to.
+        """
+
     def __init__(
         self,
         *,
         user: _builtins.str = ...,
         label: _builtins.str = ...,
         days: _builtins.int = ...,
+        cloudlets: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["days", b"days", "label", b"label", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cloudlets", b"cloudlets", "days", b"days", "label", b"label", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

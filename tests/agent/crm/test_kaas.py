@@ -10,13 +10,14 @@ import grpc.aio
 import pytest
 import yaml
 
+from agent.crm import names
 from agent.crm.crm import cloudlet_key
-from agent.crm.kaas import Kaas, cluster_name
+from agent.crm.kaas import Kaas
 from agent.crm.platform import AppOrder
 from agent.crm.simulated import RESOURCES
 from domain import app, manifest
 from domain.errors import Failed
-from protos.gen.edge.app_inst_pb2 import AppInst
+from protos.gen.edge.app_inst_pb2 import AppInst, AppInstKey
 from protos.gen.edge.app_pb2 import App, AppKey
 from protos.gen.edge.cluster_pb2 import ClusterKey
 from protos.gen.edge.clusterinst_pb2 import ClusterInst, ClusterInstKey
@@ -29,7 +30,8 @@ KEY = ClusterInstKey(
     cluster_key=ClusterKey(name="Edge.One"), cloudlet_key=cloudlet_key("tele/west"), developer="d"
 )
 CLUSTER = ClusterInst(key=KEY, deployment="kubernetes", num_masters=1, num_nodes=2)
-NAME = cluster_name(CLUSTER)
+NAME = names.cluster(KEY)
+ELSEWHERE = ClusterInstKey(cluster_key=KEY.cluster_key, cloudlet_key=cloudlet_key("tele/east"))
 
 
 class Windlass(ClusterServicer):
@@ -50,6 +52,10 @@ class Windlass(ClusterServicer):
         if self.cluster is None:
             await context.abort(grpc.StatusCode.NOT_FOUND, "no such cluster")
         return pb.GetClusterReply(ok=True, cluster=self.cluster)
+
+    async def GetClusterList(self, _request: Any, _context: Any) -> Any:  # noqa: N802
+        there = ["hello", names.cluster(ELSEWHERE)] + ([NAME] if self.cluster else [])
+        return pb.GetClusterListReply(ok=True, clusters=[pb.ClusterItem(name=n) for n in there])
 
     async def CreateCluster(self, request: Any, context: Any) -> Any:  # noqa: N802
         self.asked.append(request)
@@ -74,7 +80,7 @@ async def windlass() -> AsyncIterator[tuple[Windlass, Kaas]]:
     add_ClusterServicer_to_server(windlass, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    kaas = Kaas(f"127.0.0.1:{port}", RESOURCES, look_seconds=0.01)
+    kaas = Kaas(KEY.cloudlet_key, f"127.0.0.1:{port}", RESOURCES, look_seconds=0.01)
     yield windlass, kaas
     await kaas.close()
     await server.stop(None)
@@ -127,7 +133,8 @@ async def test_what_it_cannot_do_has_failed(windlass: tuple[Windlass, Kaas]) -> 
 
 def order(deployment: str, manifest_: str) -> AppOrder:
     wanted = App(key=AppKey(name="Web Shop"), deployment=deployment, deployment_manifest=manifest_)
-    return AppOrder(instance=AppInst(), app=wanted, flavor=Flavor(), cluster=CLUSTER)
+    key = AppInstKey(app_key=wanted.key, cluster_inst_key=KEY)
+    return AppOrder(instance=AppInst(key=key), app=wanted, flavor=Flavor(), cluster=CLUSTER)
 
 
 @pytest.fixture
@@ -163,8 +170,57 @@ async def test_an_app_is_what_its_manifest_says(
             await kaas.delete_app(shop)
         found = (await api.get("/apis/apps/v1/namespaces/default/deployments")).json()["items"]
         assert found == []
+        noted = (await api.get("/api/v1/namespaces/kube-system/configmaps")).json()["items"]
+        assert names.app(shop.instance.key) not in {each["metadata"]["name"] for each in noted}
     for nonsense in ("a: [", "kind: Nothing\napiVersion: v1"):
         with pytest.raises(Failed, match="manifest"):
             await kaas.create_app(order("kubernetes", nonsense))
     other.cluster = None
     await kaas.delete_app(shop)  # and with the cluster all that was in it
+
+
+async def test_what_it_carries_is_what_was_made_for_its_cloudlet(
+    windlass: tuple[Windlass, Kaas], site: Built
+) -> None:
+    """What others made is not among it, and of a cluster that does not answer there is its name."""
+    other, kaas = windlass
+    assert await kaas.carries() == []
+    other.cluster = detail(pb.PROVISIONING)
+    assert await kaas.carries() == [NAME]
+    away = yaml.safe_load(site.kubeconfig())
+    away["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
+    other.cluster = detail(pb.RUNNING, yaml.safe_dump(away))
+    with pytest.raises(Failed, match="did not look for shop"):
+        await kaas.remove(f"{NAME}/shop")
+    assert await kaas.carries() == [NAME]
+    other.cluster = detail(pb.RUNNING, site.kubeconfig())
+    first, second = (order("kubernetes", config(name)) for name in ("first", "second"))
+    await kaas.create_app(first)
+    async with site.caller() as api:
+        assert await configs(api) == {"first"}
+        await kaas.create_app(second)  # the app was described anew meanwhile
+        assert await configs(api) == {"second"}
+        shop = kaas.name(second.instance)
+        assert await kaas.carries() == [NAME, shop]
+        await kaas.remove(shop)
+        assert await configs(api) == set()
+    await kaas.remove(shop)
+    assert await kaas.carries() == [NAME]
+    other.then = [detail(pb.STOPPING), None]
+    await kaas.remove(NAME)
+    await kaas.remove(shop)
+
+
+def config(name: str) -> str:
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": "default"},
+        }
+    )
+
+
+async def configs(api: Any) -> set[str]:
+    found = (await api.get("/api/v1/namespaces/default/configmaps")).json()["items"]
+    return {each["metadata"]["name"] for each in found} - {"kube-root-ca.crt"}

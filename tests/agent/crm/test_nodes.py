@@ -9,13 +9,13 @@ import pytest
 from google.protobuf.empty_pb2 import Empty
 
 from agent.crm.crm import cloudlet_key
-from agent.crm.nodes import Nodes, instance_id
+from agent.crm.nodes import Nodes
 from agent.crm.platform import AppOrder
 from agent.crm.simulated import RESOURCES
 from domain.errors import Failed
 from protos.gen.edge.app_inst_pb2 import AppInst, AppInstKey
 from protos.gen.edge.app_pb2 import App, AppKey
-from protos.gen.edge.clusterinst_pb2 import ClusterInst
+from protos.gen.edge.clusterinst_pb2 import ClusterInst, ClusterInstKey
 from protos.gen.edge.dme.appcommon_pb2 import AppPort
 from protos.gen.edge.flavor_pb2 import Flavor
 from protos.gen.kudo import scheduler_pb2 as pb
@@ -23,11 +23,14 @@ from protos.gen.kudo.scheduler_pb2_grpc import (
     InstanceServiceServicer,
     add_InstanceServiceServicer_to_server,
 )
+from protos.gen.ops.instances_pb2 import InstanceView, ListInstancesResponse
+from protos.gen.ops.instances_pb2_grpc import InstancesServicer, add_InstancesServicer_to_server
 
+PLACE = cloudlet_key("tele/west")
 KEY = AppKey(name="Web App", version="1")
 ORDER = AppOrder(
     instance=AppInst(
-        key=AppInstKey(app_key=KEY),
+        key=AppInstKey(app_key=KEY, cluster_inst_key=ClusterInstKey(cloudlet_key=PLACE)),
         mapped_ports=[AppPort(internal_port=80, public_port=18080)],
     ),
     app=App(key=KEY, deployment="docker", image_path="registry.example/web:1"),
@@ -59,13 +62,28 @@ class Scheduler(InstanceServiceServicer):
         return Empty()
 
 
+class Listed(InstancesServicer):
+    """Tells one instance a page."""
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+
+    async def List(self, request: Any, context: Any) -> Any:  # noqa: N802
+        if not self.ids:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "later")
+        left = [each for each in self.ids if each > request.after]
+        return ListInstancesResponse(
+            instances=[InstanceView(id=each) for each in left[:1]], more=len(left) > 1
+        )
+
+
 @pytest.fixture
 async def served() -> AsyncIterator[tuple[Scheduler, Nodes]]:
     scheduler, server = Scheduler(), grpc.aio.server()  # type: ignore[abstract]
     add_InstanceServiceServicer_to_server(scheduler, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    nodes = Nodes(f"127.0.0.1:{port}", "tele-west", RESOURCES, again_seconds=0.01)
+    nodes = Nodes(PLACE, f"127.0.0.1:{port}", "tele-west", RESOURCES, again_seconds=0.01)
     yield scheduler, nodes
     await nodes.close()
     await server.stop(None)
@@ -75,7 +93,7 @@ async def test_an_app_is_an_instance_of_its_flavor(served: tuple[Scheduler, Node
     """It is asked for again while there is no answer, and not waited for longer than it takes."""
     scheduler, nodes = served
     scheduler.says += [pb.SCHEDULING, pb.SCHEDULED, pb.STARTING, pb.RUNNING]
-    assert await nodes.create_app(ORDER) == [instance_id(ORDER)]
+    assert await nodes.create_app(ORDER) == [nodes.name(ORDER.instance)]
     assert len(scheduler.created) == 2
     asked = scheduler.created[-1]
     assert asked.id.startswith("webapp-")
@@ -116,10 +134,31 @@ async def test_what_cannot_run_says_why(served: tuple[Scheduler, Nodes]) -> None
 async def test_a_cluster_is_but_a_name(served: tuple[Scheduler, Nodes]) -> None:
     _, nodes = served
     cluster = ClusterInst(deployment="docker")
-    cluster.key.cloudlet_key.CopyFrom(cloudlet_key("tele/west"))
+    cluster.key.cloudlet_key.CopyFrom(PLACE)
     await nodes.create_cluster(cluster)
     await nodes.update_cluster(cluster)
     await nodes.delete_cluster(cluster)
     assert await nodes.resources() == RESOURCES
     with pytest.raises(Failed, match="no kubernetes"):
         await nodes.create_cluster(ClusterInst(deployment="kubernetes"))
+
+
+async def test_what_it_carries_is_what_was_made_for_its_cloudlet() -> None:
+    listed, scheduler, server = Listed(), Scheduler(), grpc.aio.server()  # type: ignore[abstract]
+    add_InstancesServicer_to_server(listed, server)
+    add_InstanceServiceServicer_to_server(scheduler, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    nodes = Nodes(PLACE, f"127.0.0.1:{port}", "", RESOURCES, again_seconds=0.01)
+    with pytest.raises(Failed, match="later"):
+        await nodes.carries()
+    ours = nodes.name(ORDER.instance)
+    elsewhere = AppInstKey(app_key=KEY)
+    elsewhere.cluster_inst_key.cloudlet_key.CopyFrom(cloudlet_key("tele/east"))
+    listed.ids = sorted([ours, "hello", nodes.name(AppInst(key=elsewhere))])
+    assert await nodes.carries() == [ours]
+    for _ in range(2):
+        await nodes.remove(ours)
+    assert scheduler.destroyed == [ours] * 2
+    await nodes.close()
+    await server.stop(None)

@@ -161,6 +161,32 @@ async def test_tells_a_cloudlets_own_what_is_its_own(edge: Edge, connect: Connec
     await crm.until(lambda: not crm.names("Cloudlet"))
 
 
+async def test_says_again_that_all_has_been_told_to_who_speaks(
+    edge: Edge, connect: Connect
+) -> None:
+    """Upon the second time that a peer says so, and if nobody else has its cloudlet by then."""
+    await edge("CreateCloudlet", stubs.cloudlet())
+    older = connect(filtered=True)
+    for _ in range(2):
+        older.say(Notice(action=SENDALL_END))  # asks before it speaks for anything
+    older.tell(info())
+    await older.until(lambda: older.names("Cloudlet"))
+    assert [notice.action for notice in older.notices].count(SENDALL_END) == 1
+    older.say(Notice(action=SENDALL_END))
+    await older.until(lambda: older.notices[-1].action == SENDALL_END)
+    told = [notice.any.type_url.rpartition(".")[2] for notice in older.notices]
+    assert told == ["", "", "Cloudlet", ""]
+    newer = connect(filtered=True)
+    newer.tell(info())
+    newer.say(Notice(action=SENDALL_END))
+    await newer.until(lambda: newer.names("Cloudlet"))
+    older.say(Notice(action=SENDALL_END))
+    older.tell(info("elsewhere"))
+    await older.until(lambda: older.notices[-1].action == DELETE)
+    assert [notice.action for notice in older.notices].count(SENDALL_END) == 2
+    assert [notice.action for notice in newer.notices].count(SENDALL_END) == 1
+
+
 async def test_a_cloudlet_is_ready_as_long_as_its_stream(
     edge: Edge, caller: Caller, connect: Connect
 ) -> None:

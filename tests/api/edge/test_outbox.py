@@ -43,6 +43,16 @@ async def test_many_keys_are_told_in_parts(monkeypatch: pytest.MonkeyPatch) -> N
     ]
 
 
+async def test_that_all_has_been_told_is_told_last() -> None:
+    box = Outbox(NOUNS)
+    box.conclude()
+    box.mark(Noun.APP, "a")
+    assert await box.next() == Batch(noun=Noun.APP, keys=["a"])
+    assert await box.next() == Batch(everything=True)
+    box.mark(Noun.APP, "b")
+    assert await box.next() == Batch(noun=Noun.APP, keys=["b"])
+
+
 async def test_waits_until_there_is_something() -> None:
     box = Outbox(NOUNS)
     waiting = asyncio.ensure_future(box.next())

@@ -103,3 +103,21 @@ async def test_a_lost_connection_delays(edge: Edge, crm: Crm, faults: Faults) ->
     faults.add(fault("crm-drops,times=1"))
     said = await told(edge, "CreateClusterInst", stubs.clusterinst())
     assert said[-1] == "Created successfully"
+
+
+async def test_what_a_dead_manager_had_made_is_removed_by_the_next(edge: Edge, crm: Crm) -> None:
+    """It died before it heard that nobody wants it any more."""
+    await told(edge, "CreateAppInst", stubs.appinst(cluster="autocluster1"))
+    platform = crm.platform
+    stands = set(await platform.carries())
+    assert len(stands) == 2
+    lost = stubs.clusterinst("lost")
+    await platform.create_cluster(lost)
+    await crm.restart()
+    async with asyncio.timeout(SECONDS):
+        while True:
+            if platform.name(lost) not in await platform.carries():
+                break
+            await asyncio.sleep(0.01)
+    assert set(await platform.carries()) == stands
+    assert "Created successfully" in await told(edge, "CreateClusterInst", lost)
