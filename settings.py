@@ -274,6 +274,11 @@ class Settings(BaseSettings):
         Path(BELOW_STATE["key_file"].format(STATE)),
         description="what secrets are sealed with; below `state` unless it is set",
     )
+    key_command: tuple[str, ...] = Field(
+        (),
+        description="a command and its arguments that prints the keys instead, NAME BASE64 a line; "
+        "empty: the key file has them",
+    )
     backups: Path = Field(
         Path(BELOW_STATE["backups"].format(STATE)),
         description="where copies of clusters are kept, sealed; below `state` unless it is set",

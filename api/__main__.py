@@ -14,6 +14,7 @@ from google.longrunning import operations_pb2 as longrunning_pb2  # type: ignore
 from temporalio.client import Client
 
 from api import build
+from api.admission import Admission
 from api.browsers import Browsers, Policy
 from api.door import Door, Service
 from api.edge import gateway
@@ -61,7 +62,6 @@ from protos.gen.ops import operations_pb2 as ops_pb2
 from protos.gen.rkt import api_pb2 as rkt_pb2
 from settings import Settings, read
 from store import operations as store
-from store import schema
 from store.changes import Changes
 from store.clusters import Building, Clusters
 from store.controllers import Controllers
@@ -99,11 +99,15 @@ log = structlog.get_logger()
 class Api:
     """Everything one API process is made of, put together from its settings."""
 
-    def __init__(self, settings: Settings, temporal: Client, built: build.Build) -> None:
+    def __init__(
+        self, settings: Settings, temporal: Client, built: build.Build, seal: Seal | None = None
+    ) -> None:
         self._settings = settings
         self._database = Database(settings.database, connections=settings.database_connections)
         self._tail = Tail(self._database)
-        self._vault = Secrets(self._database, Seal.from_file(settings.key_file))
+        self._vault = Secrets(self._database, seal or _sealing(settings))
+        self._admission = Admission(self._database, self._vault)
+        self.admit = self._admission.admit
         self._operations = store.Operations(self._database)
         queue = settings.temporal.queue_prefix + QUEUE
         launch = self._launch = Launch(temporal, CATALOGUE, queue)
@@ -128,7 +132,6 @@ class Api:
             self._database, self._launch, asked, self.admit, _scheduling(settings)
         )
         self._beside: list[asyncio.Task[None]] = []
-        self._admits = False
         self.notify_address = ""
         """Where notify is served besides, once it is."""
         self._entrance = self._entered()
@@ -170,20 +173,6 @@ class Api:
         """Everything that is served."""
         return self._server.services
 
-    async def admit(self) -> None:
-        """Let calls in once the database has our tables and the key opens what lies in them:
-        nothing is sealed before. Unavailable until then, Failed if it is the wrong key."""
-        if self._admits:
-            return
-        if lacking := await self._tables():
-            raise Unavailable(
-                f"the database is {lacking}",
-                reason="DATABASE_UNAVAILABLE",
-                do="try again with the same request id once that is done",
-            )
-        await self._vault.verify()
-        self._admits = True
-
     async def start(self) -> tuple[str, str]:
         """Open both doors, and return their addresses."""
         also = self._settings.nodes.also_listen
@@ -192,8 +181,12 @@ class Api:
             self.notify_address = await self._notify.start(self._settings.edge.notify_address)
         http = await self._web.start()  # the last, since it says that we are ready
         address = reached_at(self._settings.edge.external_address, grpc)
-        leases = self.scheduling.leases
-        works = (self._sweep.run(), self._presence.run(address), leases.run())
+        works = (
+            self._sweep.run(),
+            self._presence.run(address),
+            self.scheduling.leases.run(),
+            self._vault.follow(),
+        )
         self._beside = [asyncio.create_task(work) for work in works]
         return grpc, http
 
@@ -220,7 +213,7 @@ class Api:
         said = self._settings
         doors = (said.grpc_address, said.http_address)
         more = (said.edge.notify_address, said.nodes.also_listen)
-        return entrance(self._database, said.auth, (*doors, *more))
+        return entrance(self._database, self._vault, said.auth, (*doors, *more))
 
     def _clusters(self, built: build.Build) -> Service:
         kaas, ceph = self._settings.kaas, self._settings.ceph
@@ -326,21 +319,13 @@ class Api:
 
     def _checks(self) -> list[Check]:
         return [
-            Check("database", self._rows),
+            Check("database", self._admission.trouble),
             Check("temporal", self._launch.trouble, "what is accepted starts once it is back"),
         ]
 
-    async def _rows(self) -> str:
-        """Why the database cannot be used, in a few words. Empty: it can."""
-        lacking = await self._tables()
-        if not lacking:
-            await self.admit()
-        return lacking
 
-    async def _tables(self) -> str:
-        if await schema.at_head(self._database):
-            return ""
-        return f"not at {schema.newest()}: run python -m store migrate"
+def _sealing(settings: Settings) -> Seal:
+    return Seal.from_file(settings.key_file, settings.key_command)
 
 
 def _scheduling(settings: Settings) -> kudo.Terms:
@@ -363,9 +348,9 @@ def _scheduling(settings: Settings) -> kudo.Terms:
 
 async def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT; a second one does not wait for the drain."""
-    said, seal = settings.temporal, Seal.from_file(settings.key_file)
+    said, seal = settings.temporal, _sealing(settings)
     temporal = await client(said.address, said.namespace, converter(seal))
-    api = Api(settings, temporal, await build.found())
+    api = Api(settings, temporal, await build.found(), seal)
     loop, told = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)

@@ -101,6 +101,8 @@ OPS = {
     "windlass.v1.Tokens/Revoke": OWN,
     "windlass.v1.Audit/List": INSPECT,
     "windlass.v1.Audit/Verify": INSPECT,
+    "windlass.v1.Secrets/ListKeys": INSPECT,
+    "windlass.v1.Secrets/RotateKey": GOVERN,
 }
 
 EDGE = {
