@@ -15,7 +15,8 @@ from temporalio.client import Client
 
 from api import build
 from api.admission import Admission
-from api.browsers import Browsers, Policy
+from api.browsers import Alias, Browsers, Policy
+from api.dialects import PROTO_BYTES
 from api.door import Door, Service
 from api.edge import gateway
 from api.edge import serving as edge
@@ -164,7 +165,7 @@ class Api:
         if settings.rest:
             rest += gateway.routes(door, at_the_edge, self.admit)
         policy = Policy(frozenset(settings.cors_origins), self._entrance.is_open)
-        browsers = Browsers(door, served, self.admit, policy)
+        browsers = Browsers(door, served, self.admit, policy, [_decoding(settings, policy)])
         checks, around = self._checks(), browsers.around
         self._web = Web(settings.http_address, checks, meters, rest, around, certificates)
 
@@ -322,6 +323,14 @@ class Api:
             Check("database", self._admission.trouble),
             Check("temporal", self._launch.trouble, "what is accepted starts once it is back"),
         ]
+
+
+def _decoding(settings: Settings, policy: Policy) -> Alias:
+    """Where the web page of Temporal has payloads opened, and its pages may ask for that alone."""
+    origins = policy.origins | frozenset(settings.temporal.ui())
+    return Alias(
+        "/codec/decode", "windlass.v1.Codec/Decode", policy._replace(origins=origins), PROTO_BYTES
+    )
 
 
 def _sealing(settings: Settings) -> Seal:

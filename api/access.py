@@ -103,6 +103,7 @@ OPS = {
     "windlass.v1.Audit/Verify": INSPECT,
     "windlass.v1.Secrets/ListKeys": INSPECT,
     "windlass.v1.Secrets/RotateKey": GOVERN,
+    "windlass.v1.Codec/Decode": READ,
 }
 
 EDGE = {

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 from api.audit import Trail
 from api.door import Service
 from api.koor.auth import AuthService
+from api.ops.codec import Codec
 from api.ops.secrets import Secrets
 from api.ops.trail import Audit
 from api.ops.users import Tokens, Users
@@ -15,11 +16,12 @@ from api.sign_in import SignIn, Terms
 from api.signed_in import SignedIn
 from domain import access
 from protos.gen.koor.api.services.auth import auth_pb2
-from protos.gen.ops import access_pb2, secrets_pb2
+from protos.gen.ops import access_pb2, codec_pb2, secrets_pb2
 from store import audit, secrets, tokens, users
 from store.attempts import Attempts
 from store.engine import Database
 from store.passwords import Passwords
+from workflows.sealed import Sealing
 
 
 class Said(Protocol):
@@ -70,5 +72,6 @@ def entrance(
         Service(ours["Tokens"], Tokens(given, gate)),
         Service(ours["Audit"], Audit(kept)),
         Service(secrets_pb2.DESCRIPTOR.services_by_name["Secrets"], Secrets(vault)),
+        Service(codec_pb2.DESCRIPTOR.services_by_name["Codec"], Codec(Sealing(vault.seal))),
     ]
     return Entrance(gate, Trail(kept), services, passwords, is_open)

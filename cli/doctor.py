@@ -32,7 +32,7 @@ SERVICES = (
     *(f"windlass.v1.{name}" for name in ("Operations", "Clusters", "Health")),
     *(
         f"windlass.v1.{name}"
-        for name in ("Audit", "Instances", "Nodes", "Secrets", "Tokens", "Users")
+        for name in ("Audit", "Codec", "Instances", "Nodes", "Secrets", "Tokens", "Users")
     ),
     *("google.longrunning.Operations", "services.auth.AuthService", "stats.StatsService"),
     *("scheduler.InstanceService", "scheduler.NodeService"),

@@ -45,7 +45,8 @@ class Secrets(Store):
 
     def __init__(self, database: Database, seal: Seal) -> None:
         super().__init__(database)
-        self._seal = seal
+        self.seal = seal
+        """What they are sealed with."""
 
     @transaction
     async def keep(self, session: AsyncSession, reference: str, secret: bytes) -> None:
@@ -54,14 +55,14 @@ class Secrets(Store):
         if row is None:
             self.add(session, reference, secret)
         else:
-            _lay(row, self._seal.close(reference, secret))
+            _lay(row, self.seal.close(reference, secret))
             row.changed = now()
 
     @transaction
     async def keep_first(self, session: AsyncSession, reference: str, secret: bytes) -> bytes:
         """Seal a secret unless there is one, and return the one that lies there now."""
         if row := await session.get(SecretRow, reference):
-            return self._seal.open(reference, _sealed(row))
+            return self.seal.open(reference, _sealed(row))
         self.add(session, reference, secret)
         return secret
 
@@ -71,7 +72,7 @@ class Secrets(Store):
         row = await session.get(SecretRow, reference)
         if row is None:
             raise NotFound(f"there is no secret {reference}", subject=reference)
-        return self._seal.open(reference, _sealed(row))
+        return self.seal.open(reference, _sealed(row))
 
     @reading
     async def verify(self, session: AsyncSession) -> None:
@@ -82,11 +83,11 @@ class Secrets(Store):
         )
         if row is None:
             return
-        if row.sealed_with not in self._seal.names:
-            await asyncio.to_thread(self._seal.reload)
-        self._seal.open(row.reference, _sealed(row))
+        if row.sealed_with not in self.seal.names:
+            await asyncio.to_thread(self.seal.reload)
+        self.seal.open(row.reference, _sealed(row))
         if row.reference == CHOSEN:
-            self._seal.use(row.sealed_with)
+            self.seal.use(row.sealed_with)
 
     async def follow(self) -> None:
         """Use the key that is chosen, whenever that is another, and know those that are added."""
@@ -100,7 +101,7 @@ class Secrets(Store):
     def add(self, session: AsyncSession, reference: str, secret: bytes) -> None:
         """Seal a secret as part of another store's transaction."""
         row = SecretRow(reference=reference, changed=now())
-        _lay(row, self._seal.close(reference, secret))
+        _lay(row, self.seal.close(reference, secret))
         session.add(row)
 
     async def shred(self, session: AsyncSession, prefix: str) -> None:
@@ -111,7 +112,7 @@ class Secrets(Store):
     async def rotate(self, name: str) -> AsyncIterator[int]:
         """Use another key, and put all that lies here under it. Tells how many secrets are left,
         again and again. Ended half way, it is asked for again."""
-        await asyncio.to_thread(self._seal.reload)
+        await asyncio.to_thread(self.seal.reload)
         await self._choose(name)
         for settled in (False, True):
             if settled:  # what others sealed before they knew
@@ -130,19 +131,19 @@ class Secrets(Store):
         counts = {row[0]: int(row[1]) for row in await session.execute(under)}
         if chosen := await session.get(SecretRow, CHOSEN):
             counts[chosen.sealed_with] -= 1
-        used = chosen.sealed_with if chosen else self._seal.name
-        names = dict.fromkeys((*self._seal.names, *sorted(counts)))
-        known = self._seal.names
+        used = chosen.sealed_with if chosen else self.seal.name
+        names = dict.fromkeys((*self.seal.names, *sorted(counts)))
+        known = self.seal.names
         return [KeyUse(name, name == used, name in known, counts.get(name, 0)) for name in names]
 
     @transaction
     async def _choose(self, session: AsyncSession, name: str) -> None:
-        self._seal.use(name)
+        self.seal.use(name)
         row = await session.get(SecretRow, CHOSEN, with_for_update=True)
         if row is None:
             self.add(session, CHOSEN, b"")
         else:
-            _lay(row, self._seal.rewrap(CHOSEN, _sealed(row)))
+            _lay(row, self.seal.rewrap(CHOSEN, _sealed(row)))
 
     @reading
     async def _left(self, session: AsyncSession, name: str) -> int:
@@ -160,11 +161,11 @@ class Secrets(Store):
                 reason="SEAL_KEY_REPLACED",
                 do="windlass secrets keys shows which one; ask for it again to have this one",
             )
-        self._seal.use(name)
+        self.seal.use(name)
         others = select(SecretRow).where(SecretRow.sealed_with != name)
         ordered = others.order_by(SecretRow.reference).limit(BATCH).with_for_update()
         for row in await session.scalars(ordered):
-            _lay(row, self._seal.rewrap(row.reference, _sealed(row)))
+            _lay(row, self.seal.rewrap(row.reference, _sealed(row)))
 
 
 def _sealed(row: SecretRow) -> Sealed:
