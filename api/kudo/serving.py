@@ -9,7 +9,6 @@ from api.kudo.nodes import NodeService
 from api.launch import Launch
 from domain import instance
 from domain.agents import Agents
-from domain.ports import Vault
 from protos.gen.kudo import scheduler_pb2
 from store.engine import Database
 from store.fleet import Fleet
@@ -17,6 +16,7 @@ from store.instances import Instances, tail
 from store.nodes import Leases as LeaseTerms
 from store.nodes import Nodes
 from store.placing import Placing
+from store.secrets import Secrets
 
 
 class Terms(NamedTuple):
@@ -33,7 +33,7 @@ class Asked(NamedTuple):
     """How agents are asked, and where the secrets lie that have them answer."""
 
     agents: Agents
-    vault: Vault
+    vault: Secrets
 
 
 class Scheduling:
@@ -52,7 +52,7 @@ class Scheduling:
         self._terms = terms
         self._tail = tail(database)
         self.nodes = Nodes(database, terms.leases)
-        self.instances = Instances(database, self._tail)
+        self.instances = Instances(database, self._tail, asked.vault)
         self.placing = Placing(database, Fleet())
         self.leases = Leases(self.nodes, launch, admit, lost=terms.leases.lost)
 
