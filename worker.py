@@ -102,7 +102,7 @@ class Crew:
     def __init__(self, settings: Settings, database: Database) -> None:
         self._settings = settings
         self._database = database
-        self.seal = Seal.from_file(settings.key_file)
+        self.seal = Seal.from_file(settings.key_file, settings.key_command)
         self.vault = Secrets(database, self.seal)
         self.operations = Operations(database)
         self.clusters = Clusters(database, self.vault)
@@ -320,7 +320,8 @@ async def serve(settings: Settings, queues: Sequence[str]) -> None:
             ceph = settings.ceph
             if ceph.urls:
                 await keep(client, serving.prefix, ceph.name, ceph.upgrade.policy())
-        beside += [asyncio.create_task(work) for work in crewing.beside()] if books else []
+        works = [crewing.vault.follow(), *(crewing.beside() if books else [])]
+        beside += [asyncio.create_task(work) for work in works]
         log.info("worker ready", queues=sorted(workers))
         await run(list(workers.values()), stop)
     finally:

@@ -57,8 +57,9 @@ def image_manifest(name: str, labels: Pairs, config: Any, annotations: Pairs) ->
 
 
 def pod_manifest(spec: Spec, image: Image, annotations: Pairs) -> str:
+    # Whoever may look at pods reads this, so it has the names of what was ordered and no values.
     app: dict[str, Any] = {
-        "environment": [{"name": name, "value": value} for name, value in spec.environment],
+        "environment": [{"name": name, "value": ""} for name, _ in spec.environment],
     }
     if spec.command:
         app["exec"] = list(spec.command)

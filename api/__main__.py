@@ -15,9 +15,11 @@ from google.longrunning import operations_pb2 as longrunning_pb2  # type: ignore
 from temporalio.client import Client
 
 from api import build
+from api.admission import Admission
 from api.belonging import Belonging
-from api.browsers import Browsers, Policy
+from api.browsers import Alias, Browsers, Policy
 from api.ceph import services
+from api.dialects import PROTO_BYTES
 from api.door import Door, Service
 from api.edge import gateway
 from api.edge import serving as edge
@@ -62,7 +64,6 @@ from protos.gen.ops import operations_pb2 as ops_pb2
 from protos.gen.rkt import api_pb2 as rkt_pb2
 from settings import Settings, read
 from store import operations as store
-from store import schema
 from store.changes import Changes
 from store.clusters import Building, Clusters
 from store.controllers import Controllers
@@ -100,23 +101,22 @@ log = structlog.get_logger()
 class Api:
     """Everything one API process is made of, put together from its settings."""
 
-    def __init__(self, settings: Settings, temporal: Client, built: build.Build) -> None:
+    def __init__(
+        self, settings: Settings, temporal: Client, built: build.Build, seal: Seal | None = None
+    ) -> None:
         self._settings = settings
         self._prudence = Prudence(**settings.kaas.repair.model_dump())
         self._database = Database(settings.database, connections=settings.database_connections)
         self._tail = Tail(self._database)
-        self._vault = Secrets(self._database, Seal.from_file(settings.key_file))
+        self._vault = Secrets(self._database, seal or _sealing(settings))
+        self._admission = Admission(self._database, self._vault)
+        self.admit = self._admission.admit
         self._operations = store.Operations(self._database)
         queue = settings.temporal.queue_prefix + QUEUE
         launch = self._launch = Launch(temporal, CATALOGUE, queue)
-        meters, nodes, window = Meters(), settings.nodes, settings.request_id_window
+        meters, window = Meters(), settings.request_id_window
         self._pods = FleetWindow(self._database, log_bytes=settings.pods.log_mb * 10**6)
-        forget: list[Callable[[], Awaitable[None]]] = [
-            partial(Forgetting(self._database).operations, settings.operations_kept),
-            partial(Changes(self._database).forget, CHANGES_KEPT),
-            partial(self._pods.forget, settings.pods.kept),
-            Purging(self._database, nodes.over_kept, nodes.over_most, settings.pods.kept).run,
-        ]
+        forget = self._forgetting()
         self._sweep = Sweep(
             self._operations, launch, meters, self.admit, window=window, forget=forget
         )
@@ -125,10 +125,10 @@ class Api:
         self._notifying = edge.Notifying(self._database, self._presence, self._launch.nudge_soon)
         meters.add(self._notifying.measured)
         self._agents = NodeAgents(self._vault)
-        asked, terms = kudo.Asked(self._agents, Belonging(self._vault)), _scheduling(settings)
+        asked = kudo.Asked(self._agents, Belonging(self._vault), self._vault)
+        terms = _scheduling(settings)
         self.scheduling = kudo.Scheduling(self._database, launch, asked, self.admit, terms)
         self._beside: list[asyncio.Task[None]] = []
-        self._admits = False
         self.notify_address = ""
         """Where notify is served besides, once it is."""
         self._entrance = self._entered()
@@ -164,28 +164,24 @@ class Api:
         if settings.rest:
             rest += gateway.routes(door, at_the_edge, self.admit)
         policy = Policy(frozenset(settings.cors_origins), self._entrance.is_open)
-        browsers = Browsers(door, served, self.admit, policy)
+        browsers = Browsers(door, served, self.admit, policy, [_decoding(settings, policy)])
         checks, around = self._checks(), browsers.around
         self._web = Web(settings.http_address, checks, meters, rest, around, certificates)
+
+    def _forgetting(self) -> list[Callable[[], Awaitable[None]]]:
+        """All that is forgotten in time, swept out together."""
+        said, nodes = self._settings, self._settings.nodes
+        return [
+            partial(Forgetting(self._database).operations, said.operations_kept),
+            partial(Changes(self._database).forget, CHANGES_KEPT),
+            partial(self._pods.forget, said.pods.kept),
+            Purging(self._database, nodes.over_kept, nodes.over_most, said.pods.kept).run,
+        ]
 
     @property
     def services(self) -> list[Service]:
         """Everything that is served."""
         return self._server.services
-
-    async def admit(self) -> None:
-        """Let calls in once the database has our tables and the key opens what lies in them:
-        nothing is sealed before. Unavailable until then, Failed if it is the wrong key."""
-        if self._admits:
-            return
-        if lacking := await self._tables():
-            raise Unavailable(
-                f"the database is {lacking}",
-                reason="DATABASE_UNAVAILABLE",
-                do="try again with the same request id once that is done",
-            )
-        await self._vault.verify()
-        self._admits = True
 
     async def start(self) -> tuple[str, str]:
         """Open both doors, and return their addresses."""
@@ -195,8 +191,12 @@ class Api:
             self.notify_address = await self._notify.start(self._settings.edge.notify_address)
         http = await self._web.start()  # the last, since it says that we are ready
         address = reached_at(self._settings.edge.external_address, grpc)
-        leases = self.scheduling.leases
-        works = (self._sweep.run(), self._presence.run(address), leases.run())
+        works = (
+            self._sweep.run(),
+            self._presence.run(address),
+            self.scheduling.leases.run(),
+            self._vault.follow(),
+        )
         self._beside = [asyncio.create_task(work) for work in works]
         return grpc, http
 
@@ -223,7 +223,7 @@ class Api:
         said = self._settings
         doors = (said.grpc_address, said.http_address)
         more = (said.edge.notify_address, said.nodes.also_listen)
-        return entrance(self._database, said.auth, (*doors, *more))
+        return entrance(self._database, self._vault, said.auth, (*doors, *more))
 
     def _clusters(self, built: build.Build) -> Service:
         kaas = self._settings.kaas
@@ -326,21 +326,21 @@ class Api:
 
     def _checks(self) -> list[Check]:
         return [
-            Check("database", self._rows),
+            Check("database", self._admission.trouble),
             Check("temporal", self._launch.trouble, "what is accepted starts once it is back"),
         ]
 
-    async def _rows(self) -> str:
-        """Why the database cannot be used, in a few words. Empty: it can."""
-        lacking = await self._tables()
-        if not lacking:
-            await self.admit()
-        return lacking
 
-    async def _tables(self) -> str:
-        if await schema.at_head(self._database):
-            return ""
-        return f"not at {schema.newest()}: run python -m store migrate"
+def _decoding(settings: Settings, policy: Policy) -> Alias:
+    """Where the web page of Temporal has payloads opened, and its pages may ask for that alone."""
+    origins = policy.origins | frozenset(settings.temporal.ui())
+    return Alias(
+        "/codec/decode", "windlass.v1.Codec/Decode", policy._replace(origins=origins), PROTO_BYTES
+    )
+
+
+def _sealing(settings: Settings) -> Seal:
+    return Seal.from_file(settings.key_file, settings.key_command)
 
 
 def _scheduling(settings: Settings) -> kudo.Terms:
@@ -363,9 +363,9 @@ def _scheduling(settings: Settings) -> kudo.Terms:
 
 async def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT; a second one does not wait for the drain."""
-    said, seal = settings.temporal, Seal.from_file(settings.key_file)
+    said, seal = settings.temporal, _sealing(settings)
     temporal = await client(said.address, said.namespace, converter(seal))
-    api = Api(settings, temporal, await build.found())
+    api = Api(settings, temporal, await build.found(), seal)
     loop, told = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)

@@ -108,6 +108,9 @@ OPS = {
     "windlass.v1.Tokens/Revoke": OWN,
     "windlass.v1.Audit/List": INSPECT,
     "windlass.v1.Audit/Verify": INSPECT,
+    "windlass.v1.Secrets/ListKeys": INSPECT,
+    "windlass.v1.Secrets/RotateKey": GOVERN,
+    "windlass.v1.Codec/Decode": READ,
 }
 
 EDGE = {

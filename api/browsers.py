@@ -6,7 +6,8 @@ of answers are served; streams of requests need gRPC.
 
 A page in a browser of somebody who may call us can make that browser call us. Pages of the origins
 that are listed may; others may not, so that a door which is open to this machine is not open to
-every page that is looked at on it."""
+every page that is looked at on it. Single methods may be served at a path of their own besides, to
+pages of other origins (`Alias`)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -31,6 +32,7 @@ SAID = ", ".join(
     (
         *("authorization", "content-type", "connect-protocol-version", "connect-timeout-ms"),
         *("grpc-timeout", "x-grpc-web", "x-user-agent", "x-request-id", "idempotency-key"),
+        *("x-namespace", "authorization-extras"),  # what the web page of Temporal says besides
         *("windlass-force", "windlass-approve-each", "windlass-storage", "windlass-data"),
         "windlass-ceph",
     )
@@ -78,7 +80,18 @@ class Policy(NamedTuple):
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
+class Alias(NamedTuple):
+    """A method at a path of its own, for those who look for it there."""
+
+    path: str
+    method: str
+    policy: Policy
+    most_bytes: int
+    """How long a request may be there, even as JSON."""
+
+
 class _Method(NamedTuple):
+    policy: Policy
     streams: bool
     call: Callable[["Line", "Line"], Awaitable[Message | None]]
 
@@ -92,8 +105,10 @@ class Browsers:
         services: Sequence[Service],
         admit: Admit = anybody,
         policy: Policy | None = None,
+        aliases: Sequence[Alias] = (),
     ) -> None:
         self._policy = policy or Policy()
+        others = {alias.method: alias for alias in aliases}
         self._methods: dict[str, _Method] = {}
         for service in services:
             for described in service.described.methods:
@@ -102,9 +117,15 @@ class Browsers:
                 streams = described.server_streaming
                 answering = door.several if streams else door.single
                 call = answering(service, described, _reader(described), admit)
+                name = f"{service.name}/{described.name}"
                 for prefix in PREFIXES:
-                    path = f"{prefix}/{service.name}/{described.name}"
-                    self._methods[path] = _Method(streams, call)
+                    self._methods[f"{prefix}/{name}"] = _Method(self._policy, streams, call)
+                if alias := others.pop(name, None):
+                    read = _reader(described, alias.most_bytes)
+                    call = answering(service, described, read, admit)
+                    self._methods[alias.path] = _Method(alias.policy, streams, call)
+        if others:
+            raise LookupError(f"nobody serves {', '.join(others)}")
 
     def around(self, app: ASGIApp) -> ASGIApp:
         async def served(scope: Scope, receive: Receive, send: Send) -> None:
@@ -127,7 +148,7 @@ class Browsers:
     async def _serve(self, method: _Method, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         origin, host = request.headers.get("origin", ""), request.headers.get("host", "")
-        allowed = self._policy.allows(origin, host)
+        allowed = method.policy.allows(origin, host)
         shared = {"vary": "origin"}
         if origin and allowed:
             shared |= {
@@ -257,9 +278,11 @@ class Line(Exchange):
             await _start(self._send, code, told)
 
 
-def _reader(described: Any) -> Callable[["Line"], Awaitable[Message]]:
+def _reader(described: Any, at_least: int = 0) -> Callable[["Line"], Awaitable[Message]]:
+    """What reads requests, of whatever length the dialect or the path allows."""
+
     async def read(line: Line) -> Message:
-        body = await body_of(line.request, line.dialect.codec.most_bytes)
+        body = await body_of(line.request, max(line.dialect.codec.most_bytes, at_least))
         line.heard.set()
         return line.dialect.codec.read(line.dialect.asked(body), described.input_type)
 

@@ -1,4 +1,5 @@
-"""Everything that signing in is made of, put together once for both doors."""
+"""Everything that signing in is made of, and what only those who govern may, put together once for
+both doors."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -7,17 +8,20 @@ from typing import NamedTuple, Protocol
 from api.audit import Trail
 from api.door import Service
 from api.koor.auth import AuthService
+from api.ops.codec import Codec
+from api.ops.secrets import Secrets
 from api.ops.trail import Audit
 from api.ops.users import Tokens, Users
 from api.sign_in import SignIn, Terms
 from api.signed_in import SignedIn
 from domain import access
 from protos.gen.koor.api.services.auth import auth_pb2
-from protos.gen.ops import access_pb2
-from store import audit, tokens, users
+from protos.gen.ops import access_pb2, codec_pb2, secrets_pb2
+from store import audit, secrets, tokens, users
 from store.attempts import Attempts
 from store.engine import Database
 from store.passwords import Passwords
+from workflows.sealed import Sealing
 
 
 class Said(Protocol):
@@ -47,7 +51,9 @@ class Entrance(NamedTuple):
         self.passwords.close()
 
 
-def entrance(database: Database, said: Said, doors: Iterable[str]) -> Entrance:
+def entrance(
+    database: Database, vault: secrets.Secrets, said: Said, doors: Iterable[str]
+) -> Entrance:
     """For doors at these addresses. `domain/access.py` says when they are open to everybody."""
     is_open = access.is_open(
         said.mode, filter(None, doors), beyond_loopback=said.open_beyond_loopback
@@ -65,5 +71,7 @@ def entrance(database: Database, said: Said, doors: Iterable[str]) -> Entrance:
         Service(ours["Users"], Users(known, passwords, sign_in, gate)),
         Service(ours["Tokens"], Tokens(given, gate)),
         Service(ours["Audit"], Audit(kept)),
+        Service(secrets_pb2.DESCRIPTOR.services_by_name["Secrets"], Secrets(vault)),
+        Service(codec_pb2.DESCRIPTOR.services_by_name["Codec"], Codec(Sealing(vault.seal))),
     ]
     return Entrance(gate, Trail(kept), services, passwords, is_open)

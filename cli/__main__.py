@@ -22,6 +22,7 @@ from cli import (
     pods,
     pool,
     records,
+    secrets,
     servers,
     signing,
     storage,
@@ -58,6 +59,7 @@ app.add_typer(signing.token, name="token")
 app.add_typer(servers.context, name="context")
 app.add_typer(audit.audit, name="audit")
 app.add_typer(certs.certs, name="certs")
+app.add_typer(secrets.secrets, name="secrets")
 
 
 @app.callback(invoke_without_command=True)

@@ -30,7 +30,10 @@ EDGE_BESIDE = (
 SERVICES = (
     "cnct.kaas.api.Cluster",
     *(f"windlass.v1.{name}" for name in ("Operations", "Clusters", "Health")),
-    *(f"windlass.v1.{name}" for name in ("Audit", "Instances", "Nodes", "Tokens", "Users")),
+    *(
+        f"windlass.v1.{name}"
+        for name in ("Audit", "Codec", "Instances", "Nodes", "Secrets", "Tokens", "Users")
+    ),
     *("google.longrunning.Operations", "services.auth.AuthService", "stats.StatsService"),
     *("scheduler.InstanceService", "scheduler.NodeService"),
     *("v1alpha.PublicAPI", "windlass.node.v1.Window"),

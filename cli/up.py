@@ -216,6 +216,7 @@ def _temporal(settings: "Settings") -> Part:
             ui_port=temporal.ui_port,
             metrics_port=temporal.metrics_port,
             database_file=str(settings.state / "temporal.db"),
+            codec=f"http://{settings.http_address}/codec",
         ),
     ]
     listens = {

@@ -99,8 +99,8 @@ class NodeAgents:
     async def run(self, order: Order) -> AsyncGenerator[Report, None]:
         stub = InstanceServiceStub(self._channel(order.address))
         known = await self._known(order.node)
-        opens = await self._opens(order.spec.uri)
-        stream = stub.create(_instance(order), metadata=(*known, *_beside(order), *opens))
+        beside = (*known, *_beside(order), *await self._opens(order.spec.uri))
+        stream = stub.create(await self._instance(order), metadata=beside)
         try:
             patience: float | None = self._answer_seconds
             while True:
@@ -205,6 +205,13 @@ class NodeAgents:
         except grpc.aio.AioRpcError as error:
             raise _translated(order.node, call, error) from error
 
+    async def _instance(self, order: Order) -> pb.Instance:
+        """What is ordered, with its environment, which we open for its agent alone."""
+        spec = order.spec
+        if not spec.sealed:
+            return _instance(order, spec.environment)
+        return _instance(order, json.loads(await self._vault.open(spec.sealed)))
+
     async def _known(self, node: str) -> Known:
         """What has the agent of a node take our call. It is read anew each time: an agent that lost
         its memory has told another."""
@@ -231,13 +238,13 @@ class NodeAgents:
         return self._channels[address]
 
 
-def _instance(order: Order) -> pb.Instance:
+def _instance(order: Order, environment: Sequence[str]) -> pb.Instance:
     spec, limit = order.spec, order.spec.limit
     return pb.Instance(
         id=order.instance,
         name=spec.name,
         uri=spec.uri,
-        environment=spec.environment,
+        environment=environment,
         resource=pb.Resource(
             limit=pb.ResourceSummary(cpu=limit.cpu, memory=limit.memory, disk=limit.disk)
         ),

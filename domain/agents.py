@@ -51,6 +51,11 @@ def registrar_of(node: str) -> str:
     return f"node/{node}/registrar"
 
 
+def environment_of(uid: str) -> str:
+    """Under which reference the environment of an instance lies, until it is over."""
+    return f"instance/{uid}/environment"
+
+
 class Agents(Protocol):
     """The agents on nodes, each asked at its own address."""
 

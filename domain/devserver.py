@@ -28,15 +28,17 @@ def arguments(
     metrics_port: int,
     database_file: str,
     namespaces: Sequence[str] = (),
+    codec: str = "",
 ) -> list[str]:
     """What follows `temporal`. Name every port: the server panics when it meets one that is
     taken, so whoever starts it looks first and tries again. `default` is always there;
-    `namespaces` are made beside it."""
+    `namespaces` are made beside it. `codec` is where its web UI has payloads opened."""
     ports = {"--port": port, "--ui-port": ui_port, "--metrics-port": metrics_port}
     return [
         *("server", "start-dev", "--ip", ip, "--db-filename", database_file),
         *(word for flag, number in ports.items() for word in (flag, str(number))),
         *(word for name in namespaces for word in ("--namespace", name)),
+        *(("--ui-codec-endpoint", codec) if codec else ()),
         *("--log-format", "json", "--log-level", "warn"),
         *FLAGS,
     ]

@@ -201,6 +201,8 @@ class InstanceSpec(Frozen):
     uri: str
     environment: tuple[str, ...] = ()
     """`KEY=VALUE`, each key once."""
+    sealed: str = ""
+    """Where its environment lies in the vault, if it does: then it is not here."""
     limit: Amounts
     ports: tuple[Port, ...] = ()
     ip: str = ""

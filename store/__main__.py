@@ -1,10 +1,12 @@
 """Brings the database to the newest tables, says whether it is there, or drafts a revision; and
-opens what was sealed; lets the first administrator in; and keeps what opens registries of images.
+opens what was sealed; adds a key to seal with; lets the first administrator in; and keeps what
+opens registries of images.
 
 python -m store migrate [--wait SECONDS]
 python -m store check
 python -m store draft MESSAGE
 python -m store open BACKUP ARCHIVE
+python -m store key NAME
 python -m store administrator [NAME]
 python -m store registry HOST [USER]
 """
@@ -24,7 +26,7 @@ from domain.access import misnamed
 from domain.errors import DomainError, Failed, Invalid, Unavailable
 from domain.registries import Credentials, kept_under, named
 from settings import read
-from store import schema
+from store import keys, schema
 from store.engine import Database
 from store.passwords import Passwords
 from store.sealed_files import unseal
@@ -51,6 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     opening.add_argument(
         "archive", type=Path, help="the tar archive to be made of it; with secrets in it"
     )
+    key = commands.add_parser("key", help="add a key to the key file, which nobody uses yet")
+    key.add_argument("name", help="what to call it, such as 2027-01")
     first = commands.add_parser(
         "administrator", help="add the first user, unless there are some, and tell the password"
     )
@@ -74,6 +78,8 @@ async def _run(given: argparse.Namespace) -> int:
         return 0
     if given.command == "open":
         return _open(given.backup, given.archive)
+    if given.command == "key":
+        return _add_key(given.name)
     url = read().database
     if given.command == "administrator":
         return await _administrator(url, given.name)
@@ -83,14 +89,29 @@ async def _run(given: argparse.Namespace) -> int:
 
 
 def _open(backup: Path, archive: Path) -> int:
-    key_file = read().key_file
-    if not key_file.exists():  # a key made now would open nothing
+    settings = read()
+    key_file, command = settings.key_file, settings.key_command
+    if not command and not key_file.exists():  # a key made now would open nothing
         raise Failed(
             f"there is no key file {key_file}",
             do="name the one it was sealed with as WINDLASS_KEY_FILE",
         )
-    size = unseal(backup, archive, Seal.from_file(key_file))
+    size = unseal(backup, archive, Seal.from_file(key_file, command))
     print(f"{archive} holds {size} bytes, readable by you alone: certificates and secrets")
+    return 0
+
+
+def _add_key(name: str) -> int:
+    settings = read()
+    if settings.key_command:
+        raise Invalid(
+            "the keys come from a command", do="add one where WINDLASS_KEY_COMMAND has them from"
+        )
+    keys.add(settings.key_file, name)
+    print(
+        f"{settings.key_file} has the key {name}. Once it is so wherever a process of ours runs:\n"
+        f"windlass secrets rotate-key {name}"
+    )
     return 0
 
 

@@ -5,6 +5,7 @@ its workflow does what is due by the row. So what its callers want is written he
 else, whether or not a worker is there to do it."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from uuid import uuid4
@@ -12,6 +13,7 @@ from uuid import uuid4
 from sqlalchemy import and_, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.agents import environment_of
 from domain.errors import AlreadyExists
 from domain.instance import (
     WISHES,
@@ -30,6 +32,7 @@ from store import answers, moves
 from store.engine import Database, Store, reading, transaction
 from store.node_rows import InstanceEventRow, InstanceRow, NodeRow, PlacementRow
 from store.rows import AnswerRow, now
+from store.secrets import Secrets
 from store.tail import Tail
 
 LOOK_SECONDS = 1.0
@@ -44,9 +47,10 @@ def tail(database: Database) -> Tail:
 
 
 class Instances(Store):
-    def __init__(self, database: Database, tail: Tail) -> None:
+    def __init__(self, database: Database, tail: Tail, vault: Secrets) -> None:
         super().__init__(database)
         self._tail = tail
+        self._vault = vault
 
     @transaction
     async def request_create(
@@ -65,10 +69,19 @@ class Instances(Store):
                 do=f"windlass instance destroy {spec.id}, or give this one another id",
             )
         row = _row(spec, ask, incarnation=latest.incarnation if latest else 0)
+        row.spec = self._sealed(session, row.uid, spec).model_dump_json()
         session.add(row)
         moves.tell(session, row)
         answers.remember(session, ask, row.uid)
         return moves.as_view(row, None)
+
+    def _sealed(self, session: AsyncSession, uid: str, spec: InstanceSpec) -> InstanceSpec:
+        """The same without its environment, which may hold secrets and is sealed."""
+        if not spec.environment:
+            return spec
+        reference = environment_of(uid)
+        self._vault.add(session, reference, json.dumps(spec.environment).encode())
+        return spec.model_copy(update={"environment": (), "sealed": reference})
 
     @transaction
     async def ask_for(
@@ -202,7 +215,7 @@ def _row(spec: InstanceSpec, ask: Ask, *, incarnation: int) -> InstanceRow:
         tenant=ask.tenant,
         id=spec.id,
         caller=ask.caller,
-        spec=spec.model_dump_json(),
+        spec="",
         phase=Phase.SCHEDULING,
         wish=Wish.RUN,
         says="",

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.agents import environment_of
 from domain.errors import NotFound
 from domain.instance import (
     InstanceSpec,
@@ -21,7 +22,7 @@ from domain.instance import (
 )
 from domain.placement import Amounts
 from store.node_rows import HostPortRow, InstanceEventRow, InstanceRow, NodeRow, PlacementRow
-from store.rows import now
+from store.rows import SecretRow, now
 
 PORTS = TypeAdapter(tuple[Port, ...])
 
@@ -89,6 +90,7 @@ async def over(session: AsyncSession, row: InstanceRow, to: Phase, says: str) ->
     decide(row)
     move(session, row, to, says)
     row.ended = now()
+    await session.execute(delete(SecretRow).where(SecretRow.reference == environment_of(row.uid)))
     row.running_since = None
     row.used_cpu = row.used_memory = row.used_disk = 0
 

@@ -46,7 +46,7 @@ class SealingFile:
         label = Label(name=name, sealed_with=seal.name, salt=base64.b64encode(salt).decode())
         self._file = file
         self._line = label.model_dump_json().encode() + b"\n"
-        self._cipher = seal.derived(salt, _FORM)
+        self._cipher = seal.derived(salt, _FORM, seal.name)
         self._held = b""
         self._number = 0
         file.write(self._line)
@@ -72,17 +72,17 @@ def opened(file: BinaryIO, seal: Seal) -> Iterator[bytes]:
     after the last is it sure that none is missing."""
     line = file.readline(_LONGEST_LINE)
     label = _label(line)
-    cipher = seal.derived(base64.b64decode(label.salt), _FORM)
+    cipher = seal.derived(base64.b64decode(label.salt), _FORM, label.sealed_with)
     number, sealed = 0, file.read(PIECE_BYTES + _TAG_BYTES)
     while sealed:
         following = file.read(PIECE_BYTES + _TAG_BYTES)
         try:
             yield cipher.decrypt(_nonce(number, last=not following), sealed, line)
         except (InvalidTag, ValueError) as error:
-            raise _spoilt(label, seal) from error
+            raise _spoilt(label) from error
         number, sealed = number + 1, following
     if not number:
-        raise _spoilt(label, seal)
+        raise _spoilt(label)
 
 
 def unseal(source: Path, target: Path, seal: Seal) -> int:
@@ -119,9 +119,9 @@ def _label(line: bytes) -> Label:
     return label
 
 
-def _spoilt(label: Label, seal: Seal) -> Failed:
+def _spoilt(label: Label) -> Failed:
     return Failed(
-        f"{label.name} does not open with key {seal.name}, or it is cut short or changed",
+        f"{label.name} does not open with key {label.sealed_with}, or it is cut short or changed",
         subject=label.name,
         reason="WRONG_KEY",
         do="use the key file it was sealed with; if it was that one, use another backup",

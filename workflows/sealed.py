@@ -35,8 +35,9 @@ class Seals(Protocol):
 
     def close_one(self, purpose: str, secret: bytes) -> bytes: ...
 
-    def open_one(self, purpose: str, sealed: bytes) -> bytes:
-        """What was sealed for that purpose. Failed if it opens with another key, or none."""
+    def open_one(self, purpose: str, sealed: bytes, name: str) -> bytes:
+        """What was sealed for that purpose with the key of that name. Failed if it opens with
+        another key, or none."""
 
 
 class Sealing(PayloadCodec):
@@ -60,7 +61,8 @@ class Sealing(PayloadCodec):
     def _opened(self, payload: Payload) -> Payload:
         if payload.metadata.get("encoding") != ENCODING:
             return payload
-        return Payload.FromString(self._seal.open_one(PURPOSE, payload.data))
+        name = payload.metadata.get(KEY_NAME, b"").decode(errors="replace") or self._seal.name
+        return Payload.FromString(self._seal.open_one(PURPOSE, payload.data, name))
 
 
 def converter(seal: Seals) -> DataConverter:

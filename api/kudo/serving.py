@@ -17,6 +17,7 @@ from store.instances import Instances, tail
 from store.nodes import Leases as LeaseTerms
 from store.nodes import Nodes
 from store.placing import Placing
+from store.secrets import Secrets
 
 
 class Terms(NamedTuple):
@@ -34,6 +35,7 @@ class Asked(NamedTuple):
 
     agents: Agents
     belonging: Belonging
+    vault: Secrets
 
 
 class Scheduling:
@@ -52,7 +54,7 @@ class Scheduling:
         self._terms = terms
         self._tail = tail(database)
         self.nodes = Nodes(database, terms.leases)
-        self.instances = Instances(database, self._tail)
+        self.instances = Instances(database, self._tail, asked.vault)
         self.placing = Placing(database, Fleet())
         self.leases = Leases(self.nodes, launch, admit, lost=terms.leases.lost)
 

@@ -51,8 +51,10 @@ class Closed(NamedTuple):
 
 
 @asynccontextmanager
-async def closed(folder: Path, tls: Tls | None = None) -> AsyncIterator[Closed]:
-    """It, with its state in a folder."""
+async def closed(
+    folder: Path, tls: Tls | None = None, origins: tuple[str, ...] = ()
+) -> AsyncIterator[Closed]:
+    """It, with its state in a folder, for pages of these origins."""
     settings = Settings(
         state=folder,
         grpc_address="127.0.0.1:0",
@@ -60,6 +62,7 @@ async def closed(folder: Path, tls: Tls | None = None) -> AsyncIterator[Closed]:
         temporal=Temporal(address=NOBODY),
         auth=Auth(mode="required"),
         tls=tls or Tls(),
+        cors_origins=origins,
     )
     await schema.upgrade(settings.database)
     api = Api(settings, await client(NOBODY, "default"), build.Build())

@@ -12,7 +12,8 @@ from protos.gen.kaas import api_pb2 as pb
 from settings import Settings
 from store import schema
 from store.engine import Database
-from store.sealing import KEY_BYTES, Seal
+from store.keys import KEY_BYTES
+from store.sealing import Seal
 from store.secrets import Secrets
 from tests.api.caller import Caller, refused, wanted
 

@@ -3,6 +3,7 @@ other, and how many rows of the same kind a bare driver writes meanwhile."""
 
 import asyncio
 import multiprocessing
+import os
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ProcessPoolExecutor
 from time import perf_counter
@@ -22,9 +23,12 @@ from store import schema
 from store.engine import Database
 from store.fleet import Fleet
 from store.instances import Instances, tail
+from store.keys import KEY_BYTES
 from store.node_rows import NodeRow
 from store.nodes import Leases, Nodes
 from store.placing import Placing
+from store.sealing import Seal
+from store.secrets import Secrets
 from tests.bench.accepting import fresh, postgres
 from tests.bench.figures import Figure, Target, figure
 
@@ -154,7 +158,7 @@ async def _asked(database: Database) -> list[InstanceUid]:
         await nodes.register(Candidate(id=id, address="nowhere"))
         await nodes.hear(id, Said.RUNNING, "", ROOM, Amounts())
     following = tail(database)
-    instances = Instances(database, following)
+    instances = Instances(database, following, Secrets(database, Seal(os.urandom(KEY_BYTES))))
     uids = []
     for _ in range(INSTANCES):
         spec = InstanceSpec(id=str(uuid4()), uri="builtin:idle", limit=LIMIT)

@@ -103,6 +103,7 @@ def test_every_command_there_should_be_is_there() -> None:
         *(f"user {verb}" for verb in ("add", "list", "passwd", "disable", "enable")),
         *(f"token {verb}" for verb in ("create", "list", "revoke")),
         *(f"context {verb}" for verb in ("list", "use", "remove")),
+        *("secrets keys", "secrets rotate-key"),
         *("config show", "config catalogue", "doctor", "version", "up", "exec"),
         *(f"{noun} {verb}" for noun in EDGE for verb in ("create", "delete", "show")),
         *("developer update", "app update", "cloudlet update", "clusterinst update"),

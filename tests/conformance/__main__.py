@@ -8,13 +8,13 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 
-from tests.conformance import ceph, etcd, kubectl, maas_client, real_kube, ssh_client
+from tests.conformance import browser, ceph, etcd, kubectl, maas_client, real_kube, ssh_client
 from tests.conformance.outcome import Outcome, carried_out, table
 from tests.conformance.stage import BUILD, Stage
 
 STAGES: Mapping[str, Stage] = {
     module.STAGE.name: module.STAGE
-    for module in (maas_client, ssh_client, kubectl, etcd, real_kube, ceph)
+    for module in (maas_client, ssh_client, kubectl, etcd, real_kube, ceph, browser)
 }
 
 

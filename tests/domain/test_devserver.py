@@ -17,6 +17,14 @@ def test_the_command_names_every_port_and_carries_the_flags() -> None:
     assert tuple(words[-len(FLAGS) :]) == FLAGS
 
 
+def test_the_web_ui_is_told_where_payloads_are_opened() -> None:
+    at = "http://127.0.0.1:8282/codec"
+    words = arguments(port=1, ui_port=2, metrics_port=3, database_file="t.db", codec=at)
+    assert dict(pairwise(words))["--ui-codec-endpoint"] == at
+    words = arguments(port=1, ui_port=2, metrics_port=3, database_file="t.db")
+    assert "--ui-codec-endpoint" not in words
+
+
 def test_further_namespaces_are_made() -> None:
     words = arguments(
         port=1, ui_port=2, metrics_port=3, database_file="t.db", namespaces=("one", "two")

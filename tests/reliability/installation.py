@@ -51,9 +51,11 @@ class Installation:
         self.programs: dict[str, Program] = {}
         self.chronicle = Chronicle(folder / "site.jsonl")
         self.postgres: Postgres | None = None
+        self.said_besides: dict[str, str] = {}
+        """Settings of programs that are started from here on, over the usual ones."""
         self.keeps_logs = True
         """Until somebody has found that nothing went wrong."""
-        ports = free_ports(8, draw)
+        ports = free_ports(len(NEEDED), draw)
         self._ports = dict(zip(NEEDED, ports, strict=True))
         self.temporal = f"127.0.0.1:{self._ports['temporal']}"
         self.grpc = f"127.0.0.1:{self._ports['grpc']}"
@@ -83,6 +85,7 @@ class Installation:
             "SITE__MACHINES": str(self._machines),
             **{f"SITE__PACE__{name}": str(seconds) for name, seconds in QUICK.items()},
             **{f"EDGE__TIMEOUTS__{name}": f"PT{EDGE_SECONDS}S" for name in EDGE},
+            **self.said_besides,
         }
         inherited = {name: text for name, text in os.environ.items() if "WINDLASS" not in name}
         return inherited | {f"WINDLASS_{name}": text for name, text in settings.items()}
@@ -121,6 +124,19 @@ class Installation:
         self.programs["crm"] = crm = self._made("crm", command, begun)
         await crm.start()
         return crm
+
+    async def start_agent(self, node: str, token: str) -> Program:
+        """A node whose pods are simulated, and who it is to the control plane."""
+        listens = f"127.0.0.1:{self._ports['agent']}"
+        command = [sys.executable, "-m", "agent", "--node", node]
+        self.programs["agent"] = agent = self._made(
+            "agent",
+            [*command, "--listen", listens, "--control", self.grpc],
+            lambda: listening("127.0.0.1", self._ports["agent"]),
+            environment={"WINDLASS_TOKEN": token, "WINDLASS_AGENT__RUNTIME": "simulated"},
+        )
+        await agent.start()
+        return agent
 
     async def close(self) -> None:
         for program in reversed(self.programs.values()):
@@ -208,7 +224,7 @@ class Installation:
 
 NEEDED = (
     *("temporal", "temporal-ui", "temporal-metrics"),
-    *("site", "grpc", "http", "worker-1", "worker-2"),
+    *("site", "grpc", "http", "worker-1", "worker-2", "agent"),
 )
 
 

@@ -1,5 +1,6 @@
 """A PostgreSQL server that is a process of ours, so that it can be killed and comes back."""
 
+import asyncio
 import os
 import shutil
 import tempfile
@@ -50,6 +51,17 @@ class Postgres:
             user=self._user,
             may_fall=True,  # it does not start while a child of the dead one holds its memory
         )
+
+    async def dumped(self) -> bytes:
+        """Everything in it, as pg_dump writes it."""
+        command = [str(self._binary.with_name("pg_dump")), "-h", str(self._home), "-U", "postgres"]
+        process = await asyncio.create_subprocess_exec(
+            *command, "--inserts", "postgres", stdout=asyncio.subprocess.PIPE
+        )
+        out, _ = await process.communicate()
+        if process.returncode:
+            raise RuntimeError(f"pg_dump ended with {process.returncode}")
+        return out
 
     def remove(self) -> None:
         shutil.rmtree(self._home, ignore_errors=True)

@@ -14,12 +14,15 @@ from store.draining import Draining
 from store.engine import Database
 from store.fleet import Fleet
 from store.instances import Instances, tail
+from store.keys import KEY_BYTES
 from store.neglect import Neglect
 from store.node_rows import HostPortRow, NodeRow, PlacementRow
 from store.nodes import Leases, Nodes
 from store.observing import Observing
 from store.placing import Placing
 from store.rows import now
+from store.sealing import Seal
+from store.secrets import Secrets
 
 TENANT = "default"
 HUNDRED = Amounts(cpu=100, memory=100, disk=100)
@@ -39,7 +42,8 @@ class Dock:
         self.database = database
         self.nodes = Nodes(database, leases or Leases())
         self.tail = tail(database)
-        self.instances = Instances(database, self.tail)
+        self.vault = Secrets(database, Seal(bytes(KEY_BYTES)))
+        self.instances = Instances(database, self.tail, self.vault)
         self.placing = Placing(database, Fleet(snapshot_seconds=0))
         self.neglect = Neglect(database)
         self.draining = Draining(database)

@@ -11,8 +11,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from domain.errors import Failed, NotFound, Unavailable
 from store import schema
 from store.engine import Database
+from store.keys import FIRST_NAME, KEY_BYTES
 from store.rows import SecretRow
-from store.sealing import KEY_BYTES, Seal
+from store.sealing import Seal
 from store.secrets import Secrets
 from tests.store.desk import Desk
 
@@ -139,7 +140,7 @@ async def test_all_who_make_a_key_at_once_hold_the_same(tmp_path: Path) -> None:
     path = tmp_path / "seal.key"
     making = (
         "import sys; from pathlib import Path; from store.sealing import Seal; "
-        "sys.stdout.buffer.write(Seal.from_file(Path(sys.argv[1])).close('a', b'secret'))"
+        "sys.stdout.buffer.write(Seal.from_file(Path(sys.argv[1])).close_one('a', b'secret'))"
     )
     processes = [
         await asyncio.create_subprocess_exec(
@@ -149,7 +150,7 @@ async def test_all_who_make_a_key_at_once_hold_the_same(tmp_path: Path) -> None:
     ]
     for process in processes:
         sealed, _ = await process.communicate()
-        assert Seal.from_file(path).open("a", sealed) == b"secret"
+        assert Seal.from_file(path).open_one("a", sealed, FIRST_NAME) == b"secret"
 
 
 async def test_a_new_key_is_refused_where_secrets_of_another_lie(

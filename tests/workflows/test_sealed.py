@@ -14,7 +14,8 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from domain.errors import Failed
-from store.sealing import KEY_BYTES, Seal
+from store.keys import KEY_BYTES
+from store.sealing import Seal
 from workflows.sealed import Sealing, converter
 
 MINUTE = timedelta(minutes=1)

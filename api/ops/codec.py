@@ -1,0 +1,26 @@
+"""Opens what was sealed for Temporal, for those who look at its web page or use its command."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from temporalio.api.common.v1 import Payload
+
+from api.asking import Context
+from protos.gen.ops import codec_pb2 as pb
+from protos.gen.ops.codec_pb2_grpc import CodecServicer
+
+
+class Opens(Protocol):
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]: ...
+
+
+class Codec(CodecServicer):
+    def __init__(self, sealing: Opens) -> None:
+        self._sealing = sealing
+
+    async def Decode(self, request: pb.Payloads, context: Context) -> pb.Payloads:
+        sealed = [Payload(metadata=dict(it.metadata), data=it.data) for it in request.payloads]
+        opened = await self._sealing.decode(sealed)
+        return pb.Payloads(
+            payloads=[pb.Payload(metadata=dict(it.metadata), data=it.data) for it in opened]
+        )
