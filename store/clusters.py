@@ -34,7 +34,7 @@ from domain.releases import Release
 from domain.repairs import Policy
 from domain.share import PoolTerms, refuse_to_choose, shared
 from domain.upgrades import TOUCHES
-from store import answers, journal, operations, plans, slots, steps
+from store import answers, journal, operations, plans, recording, slots, steps
 from store.engine import Database, Store, reading, transaction
 from store.gather import Gather
 from store.operations import MESSAGE_LENGTH
@@ -192,7 +192,7 @@ class Clusters(Store):
         row = await operations.locked(session, reached.operation)
         if row.ended is not None:
             return
-        reached = operations.signed(row, reached)
+        reached = recording.signed(row, reached)
         cluster = await session.get_one(ClusterRow, row.cluster, with_for_update=True)
         row.headline = reached.headline or row.headline
         lacking = ""

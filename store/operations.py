@@ -18,7 +18,6 @@ from domain.operation import (
     Ask,
     Backlog,
     Brief,
-    Cancelled,
     Kind,
     Operation,
     OperationId,
@@ -120,6 +119,13 @@ async def held(session: AsyncSession, operation: str) -> OperationRow | None:
     return mine[operation]
 
 
+async def _known(session: AsyncSession, operation: str) -> OperationRow:
+    row = await session.get(OperationRow, operation)
+    if row is None:
+        raise _unknown(operation)
+    return row
+
+
 def _unknown(operation: str) -> NotFound:
     return NotFound(
         f"there is no operation {operation}",
@@ -131,25 +137,17 @@ def _unknown(operation: str) -> NotFound:
 class Operations(Store):
     @reading
     async def get(self, session: AsyncSession, operation: OperationId) -> Operation:
-        row = await session.get(OperationRow, operation)
-        if row is None:
-            raise _unknown(operation)
-        return as_operation(row)
+        return as_operation(await _known(session, operation))
 
     @reading
     async def plan(self, session: AsyncSession, operation: OperationId) -> ClusterPlan:
         """What the operation was accepted to do."""
-        row = await session.get(OperationRow, operation)
-        if row is None:
-            raise _unknown(operation)
-        return ClusterPlan.model_validate_json(row.plan)
+        return ClusterPlan.model_validate_json((await _known(session, operation)).plan)
 
     @reading
     async def foreseen(self, session: AsyncSession, operation: OperationId) -> tuple[Leg, ...]:
         """The steps that it takes when nothing goes wrong."""
-        row = await session.get(OperationRow, operation)
-        if row is None:
-            raise _unknown(operation)
+        row = await _known(session, operation)
         return read(Kind(row.kind), row.plan)
 
     @reading
@@ -235,7 +233,7 @@ class Operations(Store):
         row = await locked(session, reached.operation)
         if row.ended is not None:
             return
-        reached = signed(row, reached)
+        reached = recording.signed(row, reached)
         row.headline = reached.headline or row.headline
         if reached.stage is not None:
             await steps.close(session, row.id)
@@ -380,15 +378,6 @@ def end(
     release(row)
     row.failure = failure.model_dump_json() if failure else ""
     journal.write(session, row, note, failure=failure, last=True)
-
-
-def signed(row: OperationRow, reached: Reached) -> Reached:
-    """A workflow only knows that it was called off; by whom is in the row."""
-    if reached.stage is not Stage.CANCELLED:
-        return reached
-    unsaid = "a delete" if row.stage == Stage.SUPERSEDED else "someone in Temporal"
-    failure = Cancelled.by(row.cancelled_by or unsaid)
-    return reached.model_copy(update={"note": failure.message, "failure": failure})
 
 
 async def _fence(session: AsyncSession, row: OperationRow) -> None:

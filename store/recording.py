@@ -1,8 +1,8 @@
-"""Accepted changes, written down."""
+"""Accepted changes, written down, and who called them off."""
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.operation import Ask, Kind, OperationId, Stage
+from domain.operation import Ask, Cancelled, Kind, OperationId, Reached, Stage
 from store import answers, journal
 from store.rows import OperationRow, now
 
@@ -60,3 +60,12 @@ def write(
     answers.remember(session, ask, operation)
     journal.write(session, row, f"{kind} of {subject} accepted from {ask.caller}")
     return row
+
+
+def signed(row: OperationRow, reached: Reached) -> Reached:
+    """A workflow only knows that it was called off; by whom is in the row."""
+    if reached.stage is not Stage.CANCELLED:
+        return reached
+    unsaid = "a delete" if row.stage == Stage.SUPERSEDED else "someone in Temporal"
+    failure = Cancelled.by(row.cancelled_by or unsaid)
+    return reached.model_copy(update={"note": failure.message, "failure": failure})
