@@ -9,6 +9,7 @@ from contextlib import aclosing
 
 from temporalio import activity
 
+from activities.waiting import beating
 from domain.agents import Agents, Order
 from domain.errand import Errand
 from domain.errors import DomainError, Failed, Unavailable
@@ -51,29 +52,33 @@ class Instances:
     @activity.defn(name="instances.start")
     async def start(self, errand: Errand) -> bool:
         """Start what was stopped and kept."""
-        if (order := await self._observing.order(errand)) is not None:
-            await self._agents.start(order)
+        async with beating():
+            if (order := await self._observing.order(errand)) is not None:
+                await self._agents.start(order)
         return True
 
     @activity.defn(name="instances.stop")
     async def stop(self, errand: Errand) -> bool:
         """End it and keep what it ran in, if its agent can; whether it does."""
-        order = await self._observing.order(errand)
-        return order is not None and await self._agents.stop(order)
+        async with beating():
+            order = await self._observing.order(errand)
+            return order is not None and await self._agents.stop(order)
 
     @activity.defn(name="instances.remove")
     async def remove(self, errand: Errand) -> bool:
         """End a copy and keep nothing of it. Nothing there is success."""
-        if (order := await self._observing.order(errand)) is not None:
-            await self._agents.destroy(order)
+        async with beating():
+            if (order := await self._observing.order(errand)) is not None:
+                await self._agents.destroy(order)
         return False
 
     @activity.defn(name="instances.vacate")
     async def vacate(self, errand: Errand) -> bool:
         """End it in its own time and keep nothing, so that it may run elsewhere."""
-        if (order := await self._observing.order(errand)) is not None:
-            await self._agents.stop(order)
-            await self._agents.destroy(order)
+        async with beating():
+            if (order := await self._observing.order(errand)) is not None:
+                await self._agents.stop(order)
+                await self._agents.destroy(order)
         return False
 
     async def _listen(self, errand: Errand, order: Order) -> None:

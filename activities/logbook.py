@@ -7,8 +7,7 @@ leftover of an operation that is over touches nothing. While the hand works it h
 how a cancel finds it."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import Any, Protocol
 
 import structlog
@@ -20,6 +19,7 @@ from temporalio.worker import (
 )
 
 from activities.errors import TRIED_AGAIN, told
+from activities.waiting import beating
 from domain.errors import DomainError
 from domain.machine import Machine, Sighting
 from domain.operation import Mark, OperationId, StepKey
@@ -28,7 +28,6 @@ from domain.ports import Kubelet
 log = structlog.get_logger()
 
 ID_LENGTH = 36
-BEAT_SECONDS = 1.0
 
 
 class MarksPort(Protocol):
@@ -61,7 +60,7 @@ class _Hand(ActivityInboundInterceptor):
     async def _witnessed(self, input: ExecuteActivityInput) -> Any:
         await self._mark(Sighting.BEGAN)
         try:
-            async with _beating():
+            async with beating():
                 answer = await self.next.execute_activity(input)
         except DomainError as error:
             await self._stumbled(
@@ -109,17 +108,3 @@ def _belongs_to_operation() -> bool:
 def _operation() -> OperationId:
     """Workflows and their children end their id with their operation's."""
     return OperationId((activity.info().workflow_id or "")[-ID_LENGTH:])
-
-
-@asynccontextmanager
-async def _beating() -> AsyncIterator[None]:
-    async def beat() -> None:
-        while True:
-            await asyncio.sleep(BEAT_SECONDS)
-            activity.heartbeat()
-
-    task = asyncio.create_task(beat())
-    try:
-        yield
-    finally:
-        task.cancel()

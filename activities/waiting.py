@@ -1,7 +1,8 @@
 """Waiting for the world to change, without holding on to it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from time import monotonic
 from typing import TypeVar
@@ -15,6 +16,7 @@ log = structlog.get_logger()
 
 Answer = TypeVar("Answer")
 
+BEAT_SECONDS = 1.0
 FIRST_SECONDS = 0.02
 MOST_SECONDS = 10.0
 SHARE = 0.15
@@ -29,6 +31,23 @@ NEWS_SECONDS = 60.0
 
 MARGIN = timedelta(seconds=15)
 """How much earlier than Temporal we give up, to say ourselves what was waited for."""
+
+
+@asynccontextmanager
+async def beating() -> AsyncIterator[None]:
+    """Have Temporal know that somebody is at it, so that what reached nobody is soon given to
+    another."""
+
+    async def beat() -> None:
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            activity.heartbeat()
+
+    task = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 async def until(what: str, look: Callable[[], Awaitable[Answer | None]]) -> Answer:

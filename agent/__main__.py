@@ -21,7 +21,11 @@ from domain.errors import DomainError, Invalid
 from logs import start_log
 from settings import Settings, read
 
-KEEPALIVE = [("grpc.keepalive_time_ms", 10_000), ("grpc.keepalive_timeout_ms", 5_000)]
+KEEPALIVE = [
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.max_reconnect_backoff_ms", 2_000),  # the library's two minutes are a lease many times
+]
 
 
 async def serve(settings: Settings) -> None:

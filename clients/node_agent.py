@@ -56,8 +56,10 @@ KEEPALIVE = [
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
 ]
-"""Who listens to an instance may hear nothing for hours: a connection that is dead is found out."""
+"""Who listens to an instance may hear nothing for hours: a connection that is dead is found out.
+And a node that is back is soon found to be so, where the library would let two minutes pass."""
 
 MOST_AMOUNT = 2**31 - 1
 

@@ -220,6 +220,7 @@ It is put down without waiting for it: what it still hears is late."""
 
 ON_A_NODE = ActivityConfig(
     start_to_close_timeout=timedelta(seconds=90),
+    heartbeat_timeout=timedelta(seconds=15),
     retry_policy=RetryPolicy(
         initial_interval=timedelta(seconds=1), backoff_coefficient=2, maximum_attempts=3
     ),
