@@ -18,6 +18,7 @@ from store.labels import labels_of
 from store.node_rows import HostPortRow, NodeRow, PlacementRow
 
 SNAPSHOT_SECONDS = 2.0
+NOTHING = Amounts()
 
 NODES = select(
     NodeRow.id,
@@ -35,21 +36,30 @@ NODES = select(
     NodeRow.taken_disk,
 ).where(NodeRow.phase != NodePhase.GONE)
 
+FIXED = 10
+"""So many of its columns, the first ones, placing does not change."""
+
 
 class Fleet:
     def __init__(self, *, snapshot_seconds: float = SNAPSHOT_SECONDS) -> None:
         self._snapshot_seconds = snapshot_seconds
         self._nodes: dict[str, Node] = {}
+        self._fixed: dict[str, tuple[Any, ...]] = {}
+        """What each was made of, but for what is taken of it."""
         self._read_at = float("-inf")
 
-    async def nodes(
-        self, session: AsyncSession, request: Request, *, fresh: bool = False
-    ) -> Sequence[Node]:
+    async def read(self, session: AsyncSession, *, if_old: bool = False) -> None:
+        """Take a new snapshot; `if_old`: only if this one is. Nodes that are as they were stay."""
+        if if_old and monotonic() - self._read_at < self._snapshot_seconds:
+            return
+        self._nodes = {row.id: self._known(row) for row in await session.execute(NODES)}
+        self._read_at = monotonic()
+
+    async def nodes(self, session: AsyncSession, request: Request) -> Sequence[Node]:
         """Every node there is, with as much of it as the request asks about."""
-        if fresh or monotonic() - self._read_at >= self._snapshot_seconds:
-            self._nodes = {row.id: _node(row) for row in await session.execute(NODES)}
-            self._read_at = monotonic()
-        known = dict(self._nodes)
+        known = self._nodes
+        if request.ports or request.demands.workload:
+            known = dict(known)
         if request.ports:
             for id, ports in (await _taken(session, request)).items():
                 if id in known:
@@ -65,9 +75,22 @@ class Fleet:
         if node := self._nodes.get(id):
             self._nodes[id] = replace(node, reserved=node.reserved + limit)
 
-    def shun(self, id: str) -> None:
-        """Leave a node out that turned out to be other than it was read, until it is read anew."""
-        self._nodes.pop(id, None)
+    def saw(self, row: Any, more: Amounts) -> None:
+        """Remember a node as its row was just read, and what was taken of it since."""
+        self._nodes[row.id] = self._known(row, more)
+
+    def _known(self, row: Any, more: Amounts = NOTHING) -> Node:
+        """The node of a row, as it was if the row is."""
+        reserved = Amounts(
+            cpu=row.taken_cpu + more.cpu,
+            memory=row.taken_memory + more.memory,
+            disk=row.taken_disk + more.disk,
+        )
+        fixed, node = tuple(row[:FIXED]), self._nodes.get(row.id)
+        if node is None or self._fixed.get(row.id) != fixed:
+            self._fixed[row.id] = fixed
+            return _node(row, reserved)
+        return node if node.reserved == reserved else replace(node, reserved=reserved)
 
 
 async def _taken(session: AsyncSession, request: Request) -> dict[str, frozenset[int]]:
@@ -99,11 +122,11 @@ async def _copies(session: AsyncSession, workload: str) -> dict[str, int]:
     return dict(rows.all())
 
 
-def _node(row: Any) -> Node:
+def _node(row: Any, reserved: Amounts) -> Node:
     return Node(
         id=row.id,
         limit=Amounts(cpu=row.limit_cpu, memory=row.limit_memory, disk=row.limit_disk),
-        reserved=Amounts(cpu=row.taken_cpu, memory=row.taken_memory, disk=row.taken_disk),
+        reserved=reserved,
         pool=row.pool,
         shut=shut(row.phase, cordoned=row.cordoned, draining=row.drain_until is not None),
         ceiling=row.ceiling,

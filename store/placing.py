@@ -1,57 +1,50 @@
 """Placing: what is due for an instance, and where it goes.
 
-A reservation is one transaction that compares and takes: the node's row says how much is taken of
-it, and it is only taken more of while there is room. So any number of schedulers may place at the
-same time, each by a snapshot of its own, and none of them fills a node beyond its ceiling."""
+Those who are to be placed at the same time are placed together, in one transaction: a commit takes
+as long for thirty as for one."""
 
 from collections.abc import Sequence
 from datetime import timedelta
 
-from sqlalchemy import or_, select, update
+import structlog
+from sqlalchemy import bindparam, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.errand import Errand, Leftover, Outcome, Standing, Stumble, What, due
-from domain.instance import (
-    InstanceSpec,
-    InstanceUid,
-    Phase,
-    Port,
-    Wish,
-    outlives_node,
-)
-from domain.node import AWAY, NodePhase, address_in
-from domain.placement import Amounts, Request, Verdict, judged, ranked, refusal
+from domain.errors import Unavailable
+from domain.instance import InstanceSpec, InstanceUid, Phase, Wish, outlives_node
+from domain.node import AWAY
+from domain.placement import Request, Verdict, judged, refusal
 from store import moves
 from store.engine import Database, Store, reading, transaction
 from store.fleet import Fleet, shut
-from store.node_rows import HostPortRow, InstanceRow, NodeRow, PlacementRow
+from store.gather import Gather
+from store.node_rows import InstanceRow, NodeRow, PlacementRow
+from store.reserving import Reserving, Seeker
 from store.rows import now
 
-TRIES = 8
-"""So many nodes are tried that turn out to be full before the whole fleet is read anew."""
+AT_ONCE = 32
+"""So many are placed in one transaction at most."""
 
 RETRIES = timedelta(seconds=5)
 """When a node is asked again that did not do as it was asked, and room is looked for again that
 there was none of."""
 
-LOOSE_PORTS = range(30_000, 32_768)
-"""Where a port on the host is found for those who do not mind which."""
-
-
-HERE = select(
-    PlacementRow.uid,
-    PlacementRow.instance,
-    PlacementRow.left,
-    PlacementRow.ip,
-    PlacementRow.workload,
+LOCKED = (
+    select(InstanceRow)
+    .where(InstanceRow.uid.in_(bindparam("uids", expanding=True)))
+    .order_by(InstanceRow.uid)
+    .with_for_update()
 )
-"""What a reservation has to know of those who are on its node."""
+
+log = structlog.get_logger()
 
 
 class Placing(Store):
     def __init__(self, database: Database, fleet: Fleet) -> None:
         super().__init__(database)
         self._fleet = fleet
+        self._together: Gather[Errand, bool] = Gather(self._places, most=AT_ONCE)
 
     @transaction
     async def consider(self, session: AsyncSession, uid: InstanceUid) -> Errand:
@@ -64,19 +57,23 @@ class Placing(Store):
         row.closed = errand.what is What.OVER and row.ended is not None
         return errand
 
+    async def settle(self, errand: Errand) -> None:
+        """Do what only touches our own rows. On another turn it is no longer due. Those who come at
+        the same time to be placed share a transaction; who finds no place there has one alone."""
+        if errand.what is not What.PLACE:
+            await self._settle(errand)
+        elif not await self._together.ask(errand):
+            await self._place_alone(errand)
+
     @transaction
-    async def settle(self, session: AsyncSession, errand: Errand) -> None:
-        """Do what only touches our own rows. On another turn it is no longer due."""
+    async def _settle(self, session: AsyncSession, errand: Errand) -> None:
         row = await moves.locked(session, errand.uid)
         if row.turn != errand.turn:
             return
-        match errand.what:
-            case What.PLACE:
-                await self._place(session, row)
-            case What.LEAVE:
-                await _leave(session, row)
-            case _:
-                await _end(session, row)
+        if errand.what is What.LEAVE:
+            await _leave(session, row)
+        else:
+            await _end(session, row)
 
     @transaction
     async def done(self, session: AsyncSession, outcome: Outcome) -> None:
@@ -132,25 +129,48 @@ class Placing(Store):
     async def plan(self, session: AsyncSession, spec: InstanceSpec) -> list[Verdict]:
         """What every node is to such an instance now, the best first."""
         request = _request(spec, frozenset())
-        return judged(request, await self._fleet.nodes(session, request, fresh=True))
+        await self._fleet.read(session)
+        return judged(request, await self._fleet.nodes(session, request))
 
-    async def _place(self, session: AsyncSession, row: InstanceRow) -> None:
-        spec = moves.spec_of(row)
-        request = _request(spec, moves.avoided(row))
-        for fresh in (False, True):
-            nodes = await self._fleet.nodes(session, request, fresh=fresh)
-            for tries, node in enumerate(ranked(request, nodes)):
-                if await _reserve(session, row, spec, node):
-                    self._fleet.took(node, spec.limit)
-                    moves.decide(row)
-                    row.heeded = True  # the workflow itself is at it
-                    moves.move(session, row, Phase.SCHEDULED, f"scheduled on {node}")
-                    return
-                self._fleet.shun(node)
-                if tries == TRIES and not fresh:
-                    break
-        said = refusal(judged(request, nodes))
-        if not (row.has_run and outlives_node(spec.restart)):
+    async def _places(self, errands: Sequence[Errand]) -> list[bool]:
+        """Whether each is settled. If all come to nothing together, none is: each is then tried
+        alone, and one that fails does not fail its neighbours."""
+        try:
+            return await self._place_together(errands)
+        except Unavailable:
+            raise
+        except Exception as error:
+            if len(errands) == 1:
+                raise
+            log.warning("not placed together", instances=len(errands), error=repr(error))
+            return [False] * len(errands)
+
+    @transaction
+    async def _place_together(self, session: AsyncSession, errands: Sequence[Errand]) -> list[bool]:
+        """Find places for those that there clearly are some for."""
+        uids = [errand.uid for errand in errands]
+        rows = {row.uid: row for row in await session.scalars(LOCKED, {"uids": uids})}
+        turns = {errand.uid: errand.turn for errand in errands}
+        await self._fleet.read(session, if_old=True)
+        due = [_seeker(row) for uid, row in rows.items() if row.turn == turns[InstanceUid(uid)]]
+        without = await Reserving(session, self._fleet).place(due)
+        open = {each.row.uid for each in without} | (set(uids) - set(rows))
+        return [errand.uid not in open for errand in errands]
+
+    @transaction
+    async def _place_alone(self, session: AsyncSession, errand: Errand) -> None:
+        """Find one a place, by the nodes as they are, or say why there is none."""
+        row = await moves.locked(session, errand.uid)
+        if row.turn != errand.turn:
+            return
+        seeker = _seeker(row)
+        await self._fleet.read(session)
+        nodes = await self._fleet.nodes(session, seeker.request)
+        reserving = Reserving(session, self._fleet, waits=True)
+        if not await reserving.place([seeker], tries=len(nodes) + 1):
+            return
+        said = refusal(judged(seeker.request, nodes))
+        if not (row.has_run and outlives_node(seeker.spec.restart)):
             await moves.over(session, row, Phase.FAILED, said)
             return
         moves.decide(row)
@@ -158,6 +178,11 @@ class Placing(Store):
         row.waits_until = now() + RETRIES
         moves.avoid(row, frozenset())
         moves.move(session, row, Phase.SCHEDULING, f"waits for room: {said}")
+
+
+def _seeker(row: InstanceRow) -> Seeker:
+    spec = moves.spec_of(row)
+    return Seeker(row, spec, _request(spec, moves.avoided(row)))
 
 
 def _request(spec: InstanceSpec, avoid: frozenset[str]) -> Request:
@@ -257,109 +282,3 @@ async def _cleaned(session: AsyncSession, row: InstanceRow, errand: Errand) -> N
     placement = await session.get(PlacementRow, (errand.node, row.uid))
     if placement is not None and placement.left and placement.incarnation == errand.incarnation:
         await moves.forget(session, placement)
-
-
-async def _reserve(session: AsyncSession, row: InstanceRow, spec: InstanceSpec, node: str) -> bool:
-    """Take what the instance needs of the node, unless it is not there any more."""
-    subnet = await _take(session, node, spec.limit)
-    if subnet is None:
-        return False
-    here = list(await session.execute(HERE.where(PlacementRow.node == node)))
-    older = [each.uid for each in here if each.left and each.instance == row.id]
-    here = [each for each in here if each.uid not in older]
-    ip = address_in(subnet, {each.ip for each in here}, spec.ip)
-    ports = await _ports(session, spec.ports, node, older)
-    demands = spec.demands
-    copies = sum(each.workload == demands.workload and not each.left for each in here)
-    crowded = bool(demands.most_per_node and copies >= demands.most_per_node)
-    if ip is None or ports is None or crowded:
-        await _take(session, node, spec.limit, sign=-1)
-        return False
-    for uid in older:
-        left = await session.get(PlacementRow, (node, uid))
-        if left is not None:
-            await moves.forget(session, left)  # its agent removes it for the newer one
-    row.node = node
-    row.incarnation += 1
-    row.taken_up = row.parked = False
-    session.add_all(HostPortRow(node=node, port=port.source, uid=row.uid) for port in ports)
-    session.add(_placement(row, spec, ip, ports))
-    return True
-
-
-def _placement(
-    row: InstanceRow, spec: InstanceSpec, ip: str, ports: Sequence[Port]
-) -> PlacementRow:
-    return PlacementRow(
-        node=row.node,
-        uid=row.uid,
-        instance=row.id,
-        incarnation=row.incarnation,
-        left=False,
-        waits_until=None,
-        cpu=spec.limit.cpu,
-        memory=spec.limit.memory,
-        disk=spec.limit.disk,
-        workload=spec.demands.workload,
-        ip=ip,
-        ports=moves.PORTS.dump_json(tuple(ports)).decode(),
-    )
-
-
-async def _take(session: AsyncSession, node: str, wanted: Amounts, *, sign: int = 1) -> str | None:
-    """Count more as taken, or less again. The node's subnet; None if there is no room for it, or
-    the node takes nothing."""
-    more = {
-        "taken_cpu": NodeRow.taken_cpu + sign * wanted.cpu,
-        "taken_memory": NodeRow.taken_memory + sign * wanted.memory,
-        "taken_disk": NodeRow.taken_disk + sign * wanted.disk,
-    }
-    query = update(NodeRow).where(NodeRow.id == node).values(more)
-    if sign > 0:
-        query = query.where(
-            NodeRow.phase == NodePhase.RUNNING,
-            NodeRow.cordoned.is_(False),
-            NodeRow.drain_until.is_(None),
-            *(
-                room >= taken
-                for room, taken, asked in (
-                    (NodeRow.room_cpu, more["taken_cpu"], wanted.cpu),
-                    (NodeRow.room_memory, more["taken_memory"], wanted.memory),
-                    (NodeRow.room_disk, more["taken_disk"], wanted.disk),
-                )
-                if asked
-            ),
-        )
-    taking = query.returning(NodeRow.subnet).execution_options(synchronize_session=False)
-    taken = (await session.execute(taking)).first()
-    return (taken[0] or "") if taken is not None else None
-
-
-async def _ports(
-    session: AsyncSession, wanted: Sequence[Port], node: str, but: Sequence[str]
-) -> tuple[Port, ...] | None:
-    """The ports with a source for each of them; None if one that is wanted is taken, unless by
-    these, which give way."""
-    if not wanted:
-        return ()
-    asked = [port.source for port in wanted if port.source]
-    loose = HostPortRow.port.between(LOOSE_PORTS.start, LOOSE_PORTS.stop)
-    taken = set(
-        await session.scalars(
-            select(HostPortRow.port).where(
-                HostPortRow.node == node,
-                HostPortRow.uid.not_in(but),
-                or_(HostPortRow.port.in_(asked), loose),
-            )
-        )
-    )
-    if taken & set(asked):
-        return None
-    free = (port for port in LOOSE_PORTS if port not in taken and port not in asked)
-    found = []
-    for port in wanted:
-        source = port.source or next(free, 0)
-        if not source:
-            return None
-        found.append(Port(source=source, destination=port.destination))
-    return tuple(found)

@@ -8,6 +8,7 @@ from api.build import UNKNOWN, Build
 from api.rkt import convert
 from api.rkt.listening import listen
 from api.rkt.reading import read
+from api.rkt.shown import Shown
 from domain.frozen import Frozen
 from domain.pod import image_of, images_match, pod_of, pods_match
 from domain.window import Window
@@ -39,6 +40,7 @@ def versioned(built: Build) -> str:
 class PublicAPI(PublicAPIServicer):
     def __init__(self, window: Window, about: About) -> None:
         self._window, self._about = window, about
+        self._shown = Shown()
 
     async def GetInfo(self, request: pb.GetInfoRequest, context: Context) -> pb.GetInfoResponse:
         flags = pb.GlobalFlags(
@@ -59,14 +61,14 @@ class PublicAPI(PublicAPIServicer):
     async def ListPods(self, request: pb.ListPodsRequest, context: Context) -> pb.ListPodsResponse:
         filters, scope = convert.pod_filters(request.filters), _scope(context)
         found = await self._window.pods(node=scope.get(NODE, ""), tenant=scope.get(TENANT, ""))
-        shown = (pod.shown(detail=request.detail) for pod in found if pods_match(pod, filters))
-        return pb.ListPodsResponse(pods=map(convert.pod, shown))
+        pods = (pod for pod in found if pods_match(pod, filters))
+        return pb.ListPodsResponse(pods=(self._shown.pod(p, detail=request.detail) for p in pods))
 
     async def InspectPod(
         self, request: pb.InspectPodRequest, context: Context
     ) -> pb.InspectPodResponse:
         pod = pod_of(await self._window.pods(prefix=request.id.lower()), request.id)
-        return pb.InspectPodResponse(pod=convert.pod(pod.shown(detail=True)))
+        return pb.InspectPodResponse(pod=self._shown.pod(pod, detail=True))
 
     async def ListImages(
         self, request: pb.ListImagesRequest, context: Context

@@ -28,7 +28,9 @@ def measures() -> Measures:
     from tests.bench import (
         accepting,
         appinsts,
+        beats,
         command,
+        containers,
         creation,
         crowd,
         delivery,
@@ -59,6 +61,8 @@ def measures() -> Measures:
         "shown": shown.measure,
         "stored": stored.measure,
         "delivery": delivery.measure,
+        "beats": beats.measure,
+        "containers": containers.measure,
     }
 
 

@@ -86,11 +86,11 @@ async def postgres() -> AsyncIterator[str]:
             postgres.remove()
 
 
-async def fresh(server: str) -> str:
-    """The URL of a database that nobody has used."""
-    name = f"bench_{uuid4().hex[:8]}"
+async def fresh(server: str, model: str = "template1") -> str:
+    """The URL of a database that nobody has used: an empty one, or a copy of that with this URL."""
+    name, like = f"bench_{uuid4().hex[:8]}", make_url(model).database if "/" in model else model
     engine = create_async_engine(server, isolation_level="AUTOCOMMIT")
     async with engine.connect() as connection:
-        await connection.execute(text(f"CREATE DATABASE {name}"))
+        await connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {like}"))
     await engine.dispose()
     return make_url(server).set(database=name).render_as_string(hide_password=False)

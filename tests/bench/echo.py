@@ -1,6 +1,7 @@
 """`python -m tests.bench.echo FILE`: answers every call with the same bytes, and does nothing else.
-As fast as a gRPC server in this language gets. With `--streams` the file holds many messages, and
-every call is answered with all of them."""
+It hears out who calls `Status`, and what is sent to `Tell` it sends on to all who called
+`ListenEvents`. As fast as a gRPC server in this language gets. With `--streams` the file holds many
+messages, and every call is answered with all of them."""
 
 import asyncio
 import json
@@ -9,7 +10,7 @@ import sys
 from base64 import b64decode
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
@@ -25,13 +26,37 @@ if TYPE_CHECKING:
 
 class Echo(grpc.GenericRpcHandler):
     def __init__(self, reply: bytes) -> None:
+        self._listeners: set[asyncio.Queue[bytes]] = set()
+
         async def answer(_request: bytes, _context: object) -> bytes:
             return reply
 
+        async def hear_out(requests: AsyncIterator[bytes], _context: object) -> bytes:
+            async for _ in requests:
+                pass
+            return b""
+
+        async def listen(_request: bytes, context: Any) -> AsyncIterator[bytes]:
+            queue: asyncio.Queue[bytes] = asyncio.Queue()
+            self._listeners.add(queue)
+            await context.send_initial_metadata(())
+            while True:
+                yield await queue.get()
+
+        async def tell(request: bytes, _context: object) -> bytes:
+            for queue in self._listeners:
+                queue.put_nowait(request)
+            return b""
+
+        self._handlers: dict[str, RpcMethodHandler[bytes, bytes]] = {
+            "Status": grpc.stream_unary_rpc_method_handler(hear_out),
+            "ListenEvents": grpc.unary_stream_rpc_method_handler(listen),
+            "Tell": grpc.unary_unary_rpc_method_handler(tell),
+        }
         self._handler: RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(answer)
 
-    def service(self, _details: "HandlerCallDetails") -> "RpcMethodHandler[bytes, bytes]":
-        return self._handler
+    def service(self, details: "HandlerCallDetails") -> "RpcMethodHandler[bytes, bytes]":
+        return self._handlers.get(details.method.rpartition("/")[2], self._handler)
 
 
 class Stream(grpc.GenericRpcHandler):

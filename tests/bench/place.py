@@ -201,13 +201,15 @@ async def place(
     worker: bool = True,
     catalogue: Catalogue | None = None,
     ceph: bool = False,
+    more: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Place]:
     """Temporal and the API; with `machines` a simulated site that takes no time, and with `worker`
     somebody who works; the site's Ceph is looked at only if it is wanted. The database is a SQLite
     file unless another is named, and what is built in is on offer unless there is another
-    catalogue."""
+    catalogue. `more`: what else is set, by the names of the environment."""
     with TemporaryDirectory(prefix="windlass-bench-") as folder:
         place = Place(Path(folder), _environment(Path(folder), machines, database))
+        place.environment.update(more or {})
         if catalogue is not None:
             place.offer(catalogue)
         if ceph:

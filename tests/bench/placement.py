@@ -6,7 +6,8 @@ import multiprocessing
 import os
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ProcessPoolExecutor
-from time import perf_counter
+from dataclasses import dataclass
+from time import perf_counter, process_time
 from typing import Any
 from uuid import uuid4
 
@@ -30,11 +31,14 @@ from store.placing import Placing
 from store.sealing import Seal
 from store.secrets import Secrets
 from tests.bench.accepting import fresh, postgres
-from tests.bench.figures import Figure, Target, figure
+from tests.bench.figures import Figure, Target, figure, percentile, ratio
 
 NODES = 1000
 SCHEDULERS = 8
 INSTANCES = 1600
+AT_ONCE = 8
+"""So many each scheduler has under way, as a worker has those of its workflows."""
+
 LEAST_RATE = Target(least=500)
 MOST_MS = Target(most=20)
 NONE_OVER = Target(most=0)
@@ -53,45 +57,80 @@ BARE = (
 
 
 async def measure(repeats: int) -> list[Figure]:
-    runs = []
+    """Each in turn, on databases of their own that begin alike: as fast as it goes, at the rate
+    that is wanted, and the same rows by a bare driver."""
+    most: list[Run] = []
+    steady: list[Run] = []
+    bare: list[float] = []
     async with postgres() as server:
+        model, uids = await _fleet(server)
         for _ in range(repeats):
-            ours = await _placed(await _migrated(server))
-            bare = await _bare(await _migrated(server))
-            runs.append((*ours, bare))
-    rates, worst, over, bare_rates = zip(*runs, strict=True)
-    shares = [ours / bare for ours, bare in zip(rates, bare_rates, strict=True)]
+            most.append(await _placed(await fresh(server, model), uids))
+            steady.append(await _placed(await fresh(server, model), uids, rate=LEAST_RATE.least))
+            bare.append(await _bare(await fresh(server, model), uids))
     who = f"{SCHEDULERS} schedulers, {NODES} nodes"
+    over = (run.over for run in (*most, *steady))
     return [
-        figure(f"placed, {who}, PostgreSQL", "/s", *rates, target=LEAST_RATE),
-        figure("p99 of one placement", "ms", *worst, target=MOST_MS),
+        figure(f"placed, {who}, PostgreSQL", "/s", *(run.rate for run in most), target=LEAST_RATE),
+        figure("p99 of one at that rate", "ms", *(run.worst_ms for run in most)),
+        figure(
+            f"p99 of one at {LEAST_RATE.least:g}/s",
+            "ms",
+            *(run.worst_ms for run in steady),
+            target=MOST_MS,
+        ),
         figure("nodes beyond their ceiling", "", *over, target=NONE_OVER),
-        figure("the same rows written by a bare driver", "/s", *bare_rates),
-        figure("our share of that", "", *shares),
+        figure("processor time of the schedulers for one", "ms", *(run.cpu_ms for run in most)),
+        figure("the same rows written by a bare driver", "/s", *bare),
+        ratio("placed / written by a bare driver", [run.rate for run in most], bare),
     ]
 
 
-async def _migrated(server: str) -> str:
+async def _fleet(server: str) -> tuple[str, list[InstanceUid]]:
+    """A database with a fleet and instances that wait for their places."""
     url = await fresh(server)
     await schema.upgrade(url)
-    return url
-
-
-async def _placed(url: str) -> tuple[float, float, float]:
-    """Placements a second, the 99th percentile of one in ms, and nodes that are too full. Each
-    scheduler is a process of its own."""
     database = Database(url)
     uids = await _asked(database)
+    await database.close()
+    return url, uids
+
+
+@dataclass(frozen=True)
+class Run:
+    rate: float
+    """Placements a second."""
+    worst_ms: float
+    """The 99th percentile of one."""
+    cpu_ms: float
+    """What the schedulers used of the processors for one."""
+    over: float
+    """Nodes that are too full."""
+
+
+async def _placed(url: str, uids: list[InstanceUid], *, rate: float | None = None) -> Run:
+    """Each scheduler is a process of its own; `rate`: as many a second among all of them, instead
+    of as many as they can."""
     spawned = multiprocessing.get_context("spawn")
     loop = asyncio.get_running_loop()
+    pause = SCHEDULERS / rate if rate else None
     with ProcessPoolExecutor(SCHEDULERS, mp_context=spawned) as schedulers:
         ready = spawned.Manager().Barrier(SCHEDULERS)
         shares = [uids[number::SCHEDULERS] for number in range(SCHEDULERS)]
-        runs = await asyncio.gather(
-            *(loop.run_in_executor(schedulers, schedule, url, share, ready) for share in shares)
-        )
-    began, ended = min(run[0] for run in runs), max(run[1] for run in runs)
-    took = sorted(each for run in runs for each in run[2])
+        told = [
+            loop.run_in_executor(schedulers, schedule, url, share, ready, pause) for share in shares
+        ]
+        runs = await asyncio.gather(*told)
+    began, ended = min(run.began for run in runs), max(run.ended for run in runs)
+    took = [each for run in runs for each in run.took]
+    cpu = sum(run.cpu for run in runs)
+    per = 1000 * cpu / INSTANCES
+    return Run(INSTANCES / (ended - began), percentile(took, 0.99), per, await _over(url))
+
+
+async def _over(url: str) -> float:
+    """How many nodes are too full. It is an error if what is taken is not what was placed."""
+    database = Database(url)
     async with database.session(writes=False) as session:
         full = (NodeRow.taken_cpu > NodeRow.room_cpu) | (NodeRow.taken_memory > NodeRow.room_memory)
         over = await session.scalar(select(func.count()).where(full)) or 0
@@ -99,34 +138,58 @@ async def _placed(url: str) -> tuple[float, float, float]:
     await database.close()
     if total != INSTANCES * LIMIT.cpu:
         raise RuntimeError(f"{total} cpu is taken, and not that of {INSTANCES} instances")
-    return INSTANCES / (ended - began), took[int(len(took) * 0.99)], float(over)
+    return float(over)
 
 
-def schedule(url: str, uids: list[InstanceUid], ready: Any) -> tuple[float, float, list[float]]:
-    """One scheduler, once all others are there too: when it began and ended, and what each
-    placement took, in ms."""
+@dataclass(frozen=True)
+class Share:
+    """What one scheduler did, and when."""
 
-    async def place() -> tuple[float, float, list[float]]:
-        database, took = Database(url, connections=1), []
-        placing = Placing(database, Fleet())
-        await placing.plan(InstanceSpec(id="warm", uri="builtin:idle", limit=LIMIT))
-        await asyncio.to_thread(ready.wait)
-        first = perf_counter()
-        for uid in uids:
-            began = perf_counter()
-            await placing.settle(Errand(uid=uid, what=What.PLACE, turn=1))
-            took.append((perf_counter() - began) * 1000)
-        last = perf_counter()
-        await database.close()
-        return first, last, took
-
-    return uvloop.run(place())
+    began: float
+    ended: float
+    took: list[float]
+    """Milliseconds, each from when it was due."""
+    cpu: float
 
 
-async def _bare(url: str) -> float:
-    database = Database(url)
-    waiting = list(enumerate(await _asked(database)))
+def schedule(url: str, uids: list[InstanceUid], ready: Any, pause: float | None) -> Share:
+    """One scheduler, once all others are there too. It begins one every so often, or has some under
+    way all the time."""
+    return uvloop.run(_schedule(url, uids, ready, pause))
+
+
+async def _schedule(url: str, uids: list[InstanceUid], ready: Any, pause: float | None) -> Share:
+    database, took = Database(url), []
+    placing = Placing(database, Fleet())
+    await placing.plan(InstanceSpec(id="warm", uri="builtin:idle", limit=LIMIT))
+
+    async def place(uid: InstanceUid, due: float) -> None:
+        await placing.settle(Errand(uid=uid, what=What.PLACE, turn=1))
+        took.append((perf_counter() - due) * 1000)
+
+    async def go_on() -> None:
+        while waiting:
+            await place(waiting.pop(), perf_counter())
+
+    waiting = uids[::-1]
+    await asyncio.to_thread(ready.wait)
+    first, used = perf_counter(), process_time()
+    async with asyncio.TaskGroup() as tasks:
+        if pause is None:
+            for _ in range(AT_ONCE):
+                tasks.create_task(go_on())
+        else:
+            for number, uid in enumerate(uids):
+                due = first + number * pause
+                await asyncio.sleep(due - perf_counter())
+                tasks.create_task(place(uid, due))
+    last, used = perf_counter(), process_time() - used
     await database.close()
+    return Share(first, last, took, used)
+
+
+async def _bare(url: str, uids: list[InstanceUid]) -> float:
+    waiting = list(enumerate(uids))
     address = url.replace("postgresql+asyncpg", "postgresql")
 
     async def write() -> None:
