@@ -16,7 +16,14 @@ from tests.reliability.changes import Change, Pools, drawn, upgrade
 from tests.reliability.installation import EVERYTHING, Installation, installed
 from tests.reliability.outcome import Outcome, say
 from tests.reliability.users import Ending, Users
-from tests.reliability.verdict import judged, nodes_missing, read, sizes_wrong, versions_wrong
+from tests.reliability.verdict import (
+    judged,
+    nodes_missing,
+    read,
+    settled,
+    sizes_wrong,
+    versions_wrong,
+)
 
 PAUSE_SECONDS = (0.3, 2.2)
 """Between one kill and the next."""
@@ -156,15 +163,20 @@ class Run:
 
     async def _compare(self, when: str, wanted: Mapping[str, Pools], version: str = FIRST) -> None:
         database = Database(self._installation.database, connections=1)
-        try:
+
+        async def look() -> tuple[bool, list[str]]:
             rows = await read(database)
+            found = [
+                *nodes_missing(rows, set(wanted)),
+                *sizes_wrong(rows, wanted),
+                *versions_wrong(rows, dict.fromkeys(wanted, version)),
+            ]
+            return not found, found
+
+        try:  # a look at a site that was just starting makes a cluster DEGRADED until the next one
+            found = await settled(look)
         finally:
             await database.close()
-        found = [
-            *nodes_missing(rows, set(wanted)),
-            *sizes_wrong(rows, wanted),
-            *versions_wrong(rows, dict.fromkeys(wanted, version)),
-        ]
         self._add("not as ordered", [f"{when}: {text}" for text in found])
 
     async def _create(self, wish: Wish) -> None:
