@@ -190,7 +190,8 @@ async def passwd(
 ) -> None:
     """Set a password, one's own or another's.
 
-    Whoever is signed in with the old one is out. Tokens for programs stay."""
+    Whoever is signed in with the old one is out, with the tokens that they made then. Tokens that
+    an administrator made stay."""
     from protos.gen.ops.access_pb2 import SetPasswordRequest
 
     asked = SetPasswordRequest(name=name)
@@ -240,7 +241,9 @@ async def create(
 ) -> None:
     """Make a token for a program, and show it, this once.
 
-    It is the only thing on stdout. Programs send it as WINDLASS_TOKEN."""
+    It is the only thing on stdout. Programs send it as WINDLASS_TOKEN. One's own ends with the
+    sign-in that it was made with, at the latest; that of another user, which an administrator
+    makes, does not."""
     from protos.gen.ops.access_pb2 import CreateTokenRequest
 
     asked = CreateTokenRequest(user=user, label=label, days=days, cloudlets=cloudlet or ())

@@ -29,7 +29,11 @@ class TokenRow(Row):
     """A token, by its SHA-256. Whoever reads this table can sign in as nobody."""
 
     __tablename__ = "tokens"
-    __table_args__ = (Index("ix_tokens_user_name", "user_name"), Index("ix_tokens_ended", "ended"))
+    __table_args__ = (
+        Index("ix_tokens_user_name", "user_name"),
+        Index("ix_tokens_ended", "ended"),
+        Index("ix_tokens_parent", "parent"),
+    )
 
     digest: Mapped[str] = mapped_column(DIGEST, primary_key=True)
     id: Mapped[str] = mapped_column(ID, unique=True)
@@ -46,6 +50,8 @@ class TokenRow(Row):
     source: Mapped[str]
     cloudlets: Mapped[str] = mapped_column(server_default="[]")
     """JSON: OPERATOR/NAME of the only ones that it may speak of. Empty: of any."""
+    parent: Mapped[str] = mapped_column(DIGEST, server_default="")
+    """The token that it was made with, by its digest, and with which it ends. Empty: none."""
 
 
 class AttemptRow(Row):

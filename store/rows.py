@@ -303,11 +303,11 @@ class SecretRow(Row):
 
     reference: Mapped[str] = mapped_column(String(255), primary_key=True)
     sealed: Mapped[bytes] = mapped_column(LargeBinary)
-    wrapped: Mapped[bytes] = mapped_column(LargeBinary, server_default="")
-    """Its data key, sealed. Empty: it lies under our key itself, as at first."""
     sealed_with: Mapped[str] = mapped_column(WORD)
     """Which key of ours, by its name."""
     changed: Mapped[datetime]
+    wrapped: Mapped[bytes] = mapped_column(LargeBinary, server_default="")
+    """Its data key, sealed. Empty: it lies under our key itself, as at first."""
 
 
 class StockRow(Row):

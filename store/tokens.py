@@ -1,8 +1,9 @@
 """Tokens: 256 random bits that stand for somebody, of which only the digest is kept.
 
 A token ends when it expires, when it lies unused for too long, when it is revoked, and when its
-user is disabled, whichever comes first. Ended ones are kept for a week: logging out again with one
-is no error."""
+user is disabled, whichever comes first. One that was made with another ends with that at the
+latest, and is revoked with it. Ended ones are kept for a week: logging out again with one is no
+error."""
 
 import hashlib
 import json
@@ -15,7 +16,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.access import Session, TokenInfo
-from domain.errors import NotFound
+from domain.errors import NotFound, Unauthenticated
 from store.access_rows import TokenRow, UserRow
 from store.engine import Database, Store, reading, transaction
 from store.gather import Gather
@@ -52,10 +53,13 @@ class Tokens(Store):
         label: str = "",
         source: str = "",
         cloudlets: Sequence[str] = (),
+        parent: str = "",
     ) -> tuple[str, TokenInfo]:
         """A new token, which nobody can tell again, and what is known of it. `cloudlets` are the
-        only ones it may speak of."""
+        only ones it may speak of. With a parent, by its digest, it is good for nothing that the
+        parent is not: as long, and as long unused."""
         moment = now()
+        made_with = await _good(session, parent) if parent else None
         await session.execute(delete(TokenRow).where(TokenRow.ended < moment - KEPT))
         if await session.get(UserRow, user) is None:
             raise NotFound(f"there is no user {user}", subject=user, reason="USER_NOT_FOUND")
@@ -66,12 +70,13 @@ class Tokens(Store):
             user_name=user,
             label=label,
             created=moment,
-            expires=moment + lifetime,
-            idle_seconds=int(idle.total_seconds()),
+            expires=min(moment + lifetime, made_with.expires) if made_with else moment + lifetime,
+            idle_seconds=made_with.idle_seconds if made_with else int(idle.total_seconds()),
             used=moment,
             ended=moment,
             source=source,
             cloudlets=json.dumps(cloudlets),
+            parent=parent,
         )
         row.ended = _end(row)
         session.add(row)
@@ -92,16 +97,17 @@ class Tokens(Store):
 
     @transaction
     async def revoke(self, session: AsyncSession, digest: str) -> bool:
-        """End a token. Again, while it is remembered, is success; False if it never was one."""
+        """End a token, with those that were made with it. Again, while it is remembered, is
+        success; False if it never was one."""
         row = await session.get(TokenRow, digest, with_for_update=True)
         if row is None:
             return False
-        _end_now(row)
+        await _end_now(session, row)
         return True
 
     @transaction
     async def revoke_named(self, session: AsyncSession, token: str, user: str) -> str:
-        """End a token by its id, and return its digest. With a user, only one of theirs."""
+        """The same by its id, and return its digest. With a user, only one of theirs."""
         query = select(TokenRow).where(TokenRow.id == token).with_for_update()
         row = await session.scalar(query)
         if row is None or (user and row.user_name != user):
@@ -111,7 +117,7 @@ class Tokens(Store):
                 reason="TOKEN_NOT_FOUND",
                 do="windlass token list shows them",
             )
-        _end_now(row)
+        await _end_now(session, row)
         return row.digest
 
     @reading
@@ -151,9 +157,28 @@ def _end(row: TokenRow) -> datetime:
     return min(row.expires, row.used + timedelta(seconds=row.idle_seconds))
 
 
-def _end_now(row: TokenRow) -> None:
-    if row.revoked is None:
-        row.revoked = row.ended = now()
+async def _good(session: AsyncSession, digest: str) -> TokenRow:
+    """A token that is good, and stays so until the transaction ends."""
+    row = await session.get(TokenRow, digest, with_for_update=True)
+    if row is None or row.revoked is not None or row.ended <= now():
+        raise Unauthenticated(
+            "the token that this was asked for with has ended",
+            reason="INVALID_TOKEN",
+            do="windlass login gets a new one",
+        )
+    return row
+
+
+async def _end_now(session: AsyncSession, row: TokenRow) -> None:
+    ending = [row]
+    while ending:
+        for each in ending:
+            if each.revoked is None:
+                each.revoked = each.ended = now()
+        await session.flush()
+        made = select(TokenRow).where(TokenRow.parent.in_([each.digest for each in ending]))
+        held = await session.scalars(made.order_by(TokenRow.digest).with_for_update())
+        ending = list(held)
 
 
 def _info(row: TokenRow) -> TokenInfo:

@@ -80,9 +80,10 @@ class Users(Store):
 
     @transaction
     async def set_password(self, session: AsyncSession, name: str, password: str) -> None:
-        """Change what somebody signs in with. Whoever signed in with the old one is out."""
+        """Change what somebody signs in with. Whoever signed in with the old one is out, and so
+        are tokens that were made with others."""
         (await _held(session, name)).password = password
-        await _revoke_all(session, name, TokenRow.label == "")
+        await _revoke_all(session, name, (TokenRow.label == "") | (TokenRow.parent != ""))
 
     @transaction
     async def rehash(self, session: AsyncSession, lock: Lock, password: str) -> None:

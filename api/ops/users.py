@@ -86,7 +86,7 @@ class Tokens(TokensServicer):
     async def Create(
         self, request: pb.CreateTokenRequest, context: Context
     ) -> pb.CreateTokenResponse:
-        user = _somebody(request.user)
+        user, session = _somebody(request.user), running().session
         if not 0 <= request.days <= MOST_DAYS:
             raise wrong("days", f"must be 1 to {MOST_DAYS}, or 0 for {USUAL_DAYS}")
         if len(request.label) > LABEL_LENGTH or not request.label.isprintable():
@@ -97,6 +97,7 @@ class Tokens(TokensServicer):
             label=request.label or "unnamed",
             source=place(context.peer()),
             cloudlets=_bound(request.cloudlets),
+            parent=session.digest if user == session.principal.name else "",
         )
         return pb.CreateTokenResponse(token=_token(info), secret=secret)
 

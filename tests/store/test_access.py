@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from domain.access import FREE_TRIES, FREE_TRIES_OF_A_PLACE, Principal, Role
 from domain.audit import Deed
-from domain.errors import AlreadyExists, Conflict, NotFound
+from domain.errors import AlreadyExists, Conflict, NotFound, Unauthenticated
 from store.access_rows import AttemptRow, TokenRow
 from store.attempts import Attempts
 from store.audit import Audit
@@ -118,6 +118,55 @@ async def test_using_a_token_lets_it_live_on_but_not_for_ever(database: Database
     with pytest.raises(NotFound):
         await tokens.revoke_named(info.id, "ada")
     assert await tokens.revoke_named(info.id, "bob") == digest
+    assert await tokens.of("bob") == []
+
+
+async def test_a_token_gets_no_more_than_the_one_it_was_made_with(database: Database) -> None:
+    users, tokens = Users(database), Tokens(database)
+    await users.add(BOB, "hash")
+    parent, made_with = await tokens.issue("bob", lifetime=HOUR, idle=HOUR / 2)
+    _, child = await tokens.issue("bob", lifetime=30 * HOUR, label="ci", parent=digest_of(parent))
+    assert child.expires == made_with.expires
+    short, _ = await tokens.issue("bob", lifetime=HOUR / 3, label="ci", parent=digest_of(parent))
+    session = await tokens.session(digest_of(short))
+    assert session is not None
+    assert session.expires is not None
+    assert session.expires < now() + HOUR / 2
+    row = update(TokenRow).where(TokenRow.digest != digest_of(parent))
+    await said(database, row.values(ended=now() - HOUR))
+    assert await tokens.session(digest_of(short)) is None, "it lay unused for too long"
+
+
+async def test_tokens_are_revoked_with_the_one_they_were_made_with(database: Database) -> None:
+    users, tokens = Users(database), Tokens(database)
+    await users.add(BOB, "hash")
+
+    async def made(parent: str = "") -> str:
+        token, _ = await tokens.issue("bob", lifetime=HOUR, label="t", parent=parent)
+        return digest_of(token)
+
+    root, robots = await made(), await made()
+    child, sister = await made(root), await made(root)
+    grandchild = await made(child)
+    assert await tokens.revoke(child)
+    for digest, good in ((root, True), (sister, True), (child, False), (grandchild, False)):
+        assert (await tokens.session(digest) is not None) is good
+    for ended in (child, digest_of("no token")):
+        with pytest.raises(Unauthenticated) as refused:
+            await made(ended)
+        assert refused.value.reason == "INVALID_TOKEN"
+    await users.set_password("bob", "another hash")
+    assert await tokens.session(sister) is None, "what was made then may be in other hands"
+    assert await tokens.session(robots) is not None
+
+
+async def test_nothing_is_made_with_a_token_while_it_is_revoked(database: Database) -> None:
+    users, tokens = Users(database), Tokens(database)
+    await users.add(BOB, "hash")
+    for _ in range(5):
+        parent = digest_of((await tokens.issue("bob", lifetime=HOUR))[0])
+        making = [tokens.issue("bob", lifetime=HOUR, label="t", parent=parent) for _ in range(4)]
+        await asyncio.gather(*making, tokens.revoke(parent), return_exceptions=True)
     assert await tokens.of("bob") == []
 
 
