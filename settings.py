@@ -315,7 +315,7 @@ class Settings(BaseSettings):
     )
     operations_kept: timedelta = Field(
         timedelta(days=90),
-        description="how long a cluster's operation that has ended is remembered, with its journal",
+        description="how long an operation that has ended is remembered, with its journal",
     )
     log_format: Literal["json", "text"] = Field("text", description="how log lines are written")
     log_level: Literal["debug", "info", "warning", "error"] = Field(

@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.cluster import Phase
 from domain.operation import ACTIVE
+from store.edge_rows import AppInstRow, ClusterInstRow
 from store.engine import Store, transaction
 from store.rows import AnswerRow, ClusterRow, JournalRow, OperationRow, StepRow, now
 
@@ -24,18 +25,20 @@ class Forgetting(Store):
 
     @transaction
     async def _some(self, session: AsyncSession, older_than: timedelta) -> int:
-        """A living cluster's latest stays, since its plan says what a delete has to give back; and
-        so does one that left something behind, since nothing else says what. Of what is no cluster
-        nobody here knows which is still needed."""
-        latest = select(ClusterRow.operation).where(ClusterRow.phase != Phase.GONE)
+        """The latest of what stands stays: a cluster's plan says what a delete has to give back. So
+        does one that left something behind, since nothing else says what."""
+        standing = (
+            select(ClusterRow.operation).where(ClusterRow.phase != Phase.GONE),
+            select(ClusterInstRow.operation),
+            select(AppInstRow.operation),
+        )
         old = (
             select(OperationRow.id)
             .where(
                 OperationRow.stage.not_in(ACTIVE),
                 OperationRow.ended < now() - older_than,
-                OperationRow.subject.startswith("cluster/"),
                 OperationRow.left_behind == "",
-                OperationRow.id.not_in(latest),
+                *(OperationRow.id.not_in(latest) for latest in standing),
             )
             .order_by(OperationRow.ended)
             .limit(AT_ONCE)
