@@ -120,9 +120,9 @@ class Api:
         self._sweep = Sweep(
             self._operations, launch, meters, self.admit, window=window, forget=forget
         )
-        controllers, lease = Controllers(self._database), settings.edge.controller_lease
-        self._presence = Presence(controllers, lease, self.admit, self._lapsed)
-        self._notifying = edge.Notifying(self._database, self._presence, self._launch.nudge_soon)
+        legacy, lease = settings.edge.legacy_codes, settings.edge.controller_lease
+        self._presence = Presence(Controllers(self._database), lease, self.admit, self._lapsed)
+        self._notifying = edge.Notifying(self._database, self._presence, launch.nudge_soon, legacy)
         meters.add(self._notifying.measured)
         self._agents = NodeAgents(self._vault)
         asked = kudo.Asked(self._agents, Belonging(self._vault), self._vault)

@@ -83,13 +83,23 @@ class Terms(NamedTuple):
     exec_patience: timedelta = timedelta(seconds=6)
 
 
+def leaving_unknown(legacy_codes: bool) -> frozenset[str]:
+    """The reasons that leave without a code of their own: all of the contract, or none."""
+    return frozenset(Refusal.__members__) if legacy_codes else frozenset()
+
+
 class Notifying:
     """What resource managers are connected to."""
 
     def __init__(
-        self, database: Database, presence: Presence, nudge: Callable[[OperationId], None]
+        self,
+        database: Database,
+        presence: Presence,
+        nudge: Callable[[OperationId], None],
+        legacy_codes: bool,
     ) -> None:
         """`nudge` tells the workflow that waits for what a resource manager said."""
+        self._unknown = leaving_unknown(legacy_codes)
         shelf, self.attached, self.measured = Shelf(database), Attached(), Measured()
         clusters, apps = ClusterInsts(database, Instances()), AppInsts(database, Instances())
         self.described, self.relay = Descriptions(shelf, presence), Relay()
@@ -102,7 +112,8 @@ class Notifying:
 
     @property
     def service(self) -> Service:
-        return Service(notice_pb2.DESCRIPTOR.services_by_name["NotifyApi"], self._api)
+        described = notice_pb2.DESCRIPTOR.services_by_name["NotifyApi"]
+        return Service(described, self._api, unknown=self._unknown)
 
     def server(
         self,
@@ -184,7 +195,7 @@ def services(
         (cloudlet_pb2, CloudletMetricsApi(notifying.measured)),
         (node_pb2, NodeApi(notifying.attached, controllers, terms.node_patience, terms.ca)),
     )
-    unknown = frozenset(Refusal.__members__) if terms.legacy_codes else frozenset()
+    unknown = leaving_unknown(terms.legacy_codes)
     return [
         Service(
             file.DESCRIPTOR.services_by_name[type(servicer).__name__], servicer, unknown=unknown

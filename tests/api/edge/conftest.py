@@ -1,11 +1,15 @@
 """A client of the edge contract, and the terms on which it is served."""
 
+from collections.abc import AsyncIterator
+
 import pytest
+from temporalio.testing import WorkflowEnvironment
 
 from settings import Edge as Terms
 from settings import Settings
 from tests.api.caller import Caller
 from tests.api.edge.stubs import Edge
+from tests.api.edge.works import Served, serving
 
 
 @pytest.fixture
@@ -22,3 +26,11 @@ def settings(settings: Settings, terms: Terms) -> Settings:
 @pytest.fixture
 def edge(caller: Caller) -> Edge:
     return Edge(caller.channel)
+
+
+@pytest.fixture(scope="module")
+async def served(
+    temporal: WorkflowEnvironment, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Served]:
+    async with serving(temporal.client, tmp_path_factory.mktemp("instances")) as served:
+        yield served

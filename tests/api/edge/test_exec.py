@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import grpc
@@ -11,7 +12,9 @@ import pytest
 
 from api import build
 from api.__main__ import Api
+from api.errors import CODES
 from api.launch import client
+from domain.refusal import Refusal
 from protos.gen.edge.cloudlet_pb2 import CloudletInfo
 from protos.gen.edge.common_pb2 import IGNORE_CRM
 from protos.gen.edge.exec_pb2 import ExecRequest
@@ -123,6 +126,38 @@ class TestSoon:
     async def test_who_does_not_answer_is_not_waited_for(self, edge: Edge) -> None:
         refusal = await edge.refused("RunCommand", REQUEST)
         assert (refusal.code, refusal.message) == (CODE.DEADLINE_EXCEEDED, "exec request timed out")
+
+
+UNPLACED = ExecRequest(app_inst_key=stubs.appinst("none").key, command="ls")
+REFUSED: dict[Refusal, tuple[ExecRequest, str | None, str]] = {
+    Refusal.KEY_UNKNOWN: (UNPLACED, None, "Key not found"),
+    Refusal.EXEC_FAILED: (REQUEST, "no such container", "no such container"),
+    Refusal.EXEC_TIMEOUT: (REQUEST, None, "exec request timed out"),
+    Refusal.EXEC_NOBODY: (REQUEST, "", "no one answered the offer"),
+}
+"""What is asked for, why its resource manager says that it cannot be done, and what the caller is
+told. It says nothing (None), or hangs up (empty)."""
+
+
+@pytest.mark.parametrize("legacy", [False, True], ids=["proper", "legacy"])
+class TestRefusals:
+    @pytest.fixture
+    def terms(self, legacy: bool) -> Terms:
+        return Terms(exec_patience=timedelta(seconds=2), legacy_codes=legacy)
+
+    async def test_says_no_to_the_byte(self, legacy: bool, edge: Edge, crm: Peer) -> None:
+        for refusal, (request, why, text) in REFUSED.items():
+            before = len(heard(crm))
+            asking = asyncio.create_task(edge.refused("RunCommand", request))
+            if why is not None:
+                await crm.until(partial(lambda before: len(heard(crm)) > before, before))
+                if why:
+                    crm.tell(ExecRequest(app_inst_key=request.app_inst_key, offer="o", err=why))
+                else:
+                    await crm.lose()
+            told = await asking
+            assert (told.message, told.reason) == (text, refusal.name)
+            assert told.code is (CODE.UNKNOWN if legacy else CODES[refusal.kind])
 
 
 async def test_another_process_asks_for_us(

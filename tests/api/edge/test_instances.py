@@ -3,102 +3,28 @@ resource manager at work. All share one site, served twice: as it is, and with l
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
-import grpc
 import pytest
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from temporalio.testing import WorkflowEnvironment
 
-from api import build
-from api.__main__ import Api
 from api.edge import showing
 from domain.record import Noun
 from domain.tracking import Phase
 from protos.gen.edge import app_pb2, common_pb2
 from protos.gen.edge.flavor_pb2 import FlavorKey
-from settings import Edge as Terms
-from settings import Settings, Temporal
-from store import schema
-from store.engine import Database
-from store.sealing import Seal
-from store.secrets import Secrets
-from store.tail import Tail
-from tests.api.caller import Caller
 from tests.api.edge.stubs import (
     Edge,
-    app,
     appinst,
     at,
     cloudlet,
     clusterinst,
-    flavor,
-    info,
 )
+from tests.api.edge.works import Served
 from tests.store.desk import until
-from tests.workflows.edge import Site, described, does, obeys
-from tests.workflows.yard import yard
+from tests.workflows.edge import does, obeys
 
 MADE = ["Creating", "Ready", "Created successfully"]
-UNKNOWN = grpc.StatusCode.UNKNOWN
-
-
-class Served(NamedTuple):
-    proper: Edge
-    legacy: Edge
-    site: Site
-
-
-@pytest.fixture(scope="module")
-async def served(
-    temporal: WorkflowEnvironment, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Served]:
-    home = tmp_path_factory.mktemp("instances")
-    url = f"sqlite+aiosqlite:///{home}/windlass.db"
-    await schema.upgrade(url)
-    database, prefix = Database(url), f"{uuid4().hex[:8]}-"
-    seal = Seal(AESGCM.generate_key(bit_length=256))
-    tail = Tail(database)
-    site = described(database, tail, None, temporal.client, prefix)
-    apis = [
-        Api(
-            Settings(
-                database=url,
-                key_file=home / "seal.key",
-                grpc_address="127.0.0.1:0",
-                http_address="127.0.0.1:0",
-                temporal=Temporal(queue_prefix=prefix),
-                edge=Terms(legacy_codes=legacy),
-            ),
-            temporal.client,
-            build.Build(),
-        )
-        for legacy in (False, True)
-    ]
-    callers = [Caller((await api.start())[0]) for api in apis]
-    edges = [Edge(caller.channel) for caller in callers]
-    async with yard(temporal.client, database, Secrets(database, seal), prefix):
-        managing = asyncio.create_task(site.manage())
-        for method, request in (
-            ("CreateFlavor", flavor("tiny", ram=1024, vcpus=1, disk=1)),
-            ("CreateFlavor", flavor()),
-            ("CreateFlavor", flavor("medium", ram=4096, vcpus=4, disk=4)),
-            ("CreateCloudlet", cloudlet(location=at(47.5, 19, altitude=9))),
-            ("InjectCloudletInfo", info()),
-            ("CreateApp", app(access_ports="http:443,tcp:10002,udp:10002")),
-            ("CreateApp", app("other", access_ports="tcp:80,http:443")),
-            ("CreateApp", app("agent", access_ports="", del_opt=app_pb2.AUTO_DELETE)),
-        ):
-            await edges[0](method, request)
-        yield Served(edges[0], edges[1], site)
-        managing.cancel()
-        await asyncio.wait([managing])
-        for caller, api in zip(callers, apis, strict=True):
-            await caller.close()
-            await api.stop()
-    await tail.close()
-    await database.close()
 
 
 @pytest.fixture
@@ -120,17 +46,6 @@ def cloudlet_refs() -> Any:
 
 async def told(edge: Edge, method: str, request: Any, **how: Any) -> list[str]:
     return [result.message for result in await edge(method, request, **how)]
-
-
-async def ended(edge: Edge, method: str, request: Any) -> tuple[list[str], grpc.aio.AioRpcError]:
-    """What a stream tells, and how it fails."""
-    heard: list[str] = []
-    try:
-        async for result in edge.stream(method, request):
-            heard += [result.message]
-    except grpc.aio.AioRpcError as error:
-        return heard, error
-    raise AssertionError(f"it did not fail: {heard}")
 
 
 async def test_instances_come_and_go_and_are_shown_as_they_stand(edge: Edge) -> None:
@@ -195,22 +110,6 @@ def cluster_refs() -> Any:
     return ClusterRefs()
 
 
-@pytest.mark.parametrize("legacy", [False, True], ids=["proper", "legacy"])
-async def test_a_failure_ends_the_stream_with_its_text(
-    legacy: bool, edge: Edge, served: Served
-) -> None:
-    asked = served.legacy if legacy else edge
-    await edge("CreateClusterInst", clusterinst())
-    served.site.fault = does("fail", Phase.CREATE_REQUESTED, Noun.APP_INST)
-    heard, error = await ended(asked, "CreateAppInst", appinst())
-    assert heard == [
-        *("Creating", "CreateError"),
-        *("Deleting AppInst due to failure", "Deleted AppInst successfully"),
-    ]
-    assert error.details() == "Encountered failures: it broke, twice"
-    assert error.code() is (UNKNOWN if legacy else grpc.StatusCode.ABORTED)
-
-
 async def test_whoever_hangs_up_stops_nothing(edge: Edge, served: Served) -> None:
     served.site.fault = does("stall", Phase.CREATE_REQUESTED)
     stream = edge.stream("CreateClusterInst", clusterinst())
@@ -259,12 +158,3 @@ async def test_what_is_shown_is_like_the_example_and_sorted(
     assert len(await edge("ShowClusterInst", example)) == 1
     example.num_nodes = 7
     assert await edge("ShowClusterInst", example) == []
-
-
-async def test_what_is_left_of_a_failure_is_told_before_the_refusal(
-    edge: Edge,
-) -> None:
-    """The same over the wire as from the stores: a sentence, and then no."""
-    gone = appinst("other", "none", key={"developer": ""})
-    heard, error = await ended(edge, "DeleteAppInst", gone)
-    assert (len(heard), error.details()) == (1, "Key not found")

@@ -29,7 +29,7 @@ from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, VERSION, Notice
 from protos.gen.edge.notice_pb2_grpc import NotifyApiStub
 from settings import Edge as Terms
 from settings import Settings
-from tests.api.caller import NOBODY, Caller, refused
+from tests.api.caller import NOBODY, Caller, Refusal, refused
 from tests.api.edge import stubs
 from tests.api.edge.peer import Peer
 from tests.api.edge.stubs import Edge
@@ -88,12 +88,29 @@ async def stated(edge: Edge, state: int, **filter: Any) -> CloudletInfo:
     return found  # type: ignore[no-any-return]
 
 
-async def test_begins_with_the_version(channel: grpc.aio.Channel, connect: Connect) -> None:
+async def unversioned(channel: grpc.aio.Channel) -> Refusal:
+    """What a peer is told that begins with anything else."""
+
     async def first() -> Any:
         stream = NotifyApiStub(channel).StreamNotice(iter([Notice()]), timeout=SECONDS)
         return await stream.read()
 
-    refusal = await refused(first())
+    return await refused(first())
+
+
+class TestLegacy:
+    @pytest.fixture
+    def terms(self) -> Terms:
+        return Terms(notify_address="127.0.0.1:0", legacy_codes=True)
+
+    async def test_the_same_is_said_without_a_code(self, channel: grpc.aio.Channel) -> None:
+        refusal = await unversioned(channel)
+        assert refusal.code is grpc.StatusCode.UNKNOWN
+        assert refusal.message == "Notify server expected action version"
+
+
+async def test_begins_with_the_version(channel: grpc.aio.Channel, connect: Connect) -> None:
+    refusal = await unversioned(channel)
     assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
     assert refusal.message == "Notify server expected action version"
     peer = connect()

@@ -12,7 +12,7 @@ from domain.refusal import Refusal
 from protos.gen.edge import app_pb2, common_pb2
 from settings import Edge as Terms
 from store import schema
-from tests.api.edge import test_instance_refusals
+from tests.api.edge import test_exec, test_instance_refusals, test_streams
 from tests.api.edge.stubs import (
     Edge,
     app,
@@ -224,15 +224,14 @@ CASES: dict[Refusal, Case] = {
 ELSEWHERE = frozenset(
     {
         *(Refusal.APP_CHANGING, Refusal.NOTIFY_VERSION),
-        *(Refusal.INSTANCE_FAILED, Refusal.INSTANCE_OVERDUE, Refusal.INSTANCE_SUPERSEDED),
-        *(Refusal.APPINST_NO_PORTS, Refusal.CLOUDLET_FULL),
-        *(Refusal.EXEC_FAILED, Refusal.EXEC_NOBODY, Refusal.EXEC_TIMEOUT),
-        Refusal.DEVELOPER_HAS_CLUSTER,
+        *(Refusal.APPINST_NO_PORTS, Refusal.CLOUDLET_FULL, Refusal.DEVELOPER_HAS_CLUSTER),
+        *(story.refusal for story in test_streams.STORIES.values() if story.refusal),
+        *test_exec.REFUSED,
         *test_instance_refusals.CASES,
     }
 )
-"""Provoked where it can be: in the tests of changes at the same time, of instances, and of
-commands."""
+"""Provoked where it can be: in the tests of changes at the same time, of instances, of streams, and
+of commands."""
 
 
 @pytest.fixture(scope="session")
