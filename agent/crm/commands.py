@@ -7,7 +7,7 @@ import json
 import structlog
 
 from agent.crm.care import ordered
-from agent.crm.platform import RUN_SECONDS, Platform
+from agent.crm.platform import LONGEST, RUN_SECONDS, Platform
 from agent.crm.replica import Replica
 from agent.crm.reports import Reports
 from domain.errors import DomainError, Failed
@@ -16,10 +16,6 @@ from protos.gen.edge.exec_pb2 import ExecRequest
 AT_ONCE = 20
 SECONDS = RUN_SECONDS + 10.0
 """Nobody waits longer for the answer. What runs the command gives up before."""
-
-LONGEST = 256 * 1024
-"""Of each of the two that a command writes, so many characters are told. As JSON they may be six
-times as long, and a message takes 4 MiB."""
 
 log = structlog.get_logger()
 

@@ -18,6 +18,10 @@ from protos.gen.edge.flavor_pb2 import Flavor
 RUN_SECONDS = 50.0
 """So long a command gets that is run."""
 
+LONGEST = 256 * 1024
+"""Of each of the two that a command writes, so many characters are told. As JSON they may be six
+times as long, and a message takes 4 MiB."""
+
 
 class Resources(NamedTuple):
     """What a cloudlet has."""

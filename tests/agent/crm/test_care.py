@@ -10,8 +10,8 @@ from google.protobuf.any_pb2 import Any as Packed
 from google.protobuf.message import Message
 
 from agent.crm.care import ERRORS, STRAY, WORKS
-from agent.crm.commands import LONGEST
 from agent.crm.crm import Crm, cloudlet_key
+from agent.crm.platform import LONGEST
 from agent.crm.simulated import Simulated
 from api.dialects import PROTO_BYTES
 from domain.errors import Failed, Invalid
