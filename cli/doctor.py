@@ -32,7 +32,16 @@ SERVICES = (
     *(f"windlass.v1.{name}" for name in ("Operations", "Clusters", "Health")),
     *(
         f"windlass.v1.{name}"
-        for name in ("Audit", "Codec", "Instances", "Nodes", "Secrets", "Tokens", "Users")
+        for name in (
+            "Audit",
+            "Codec",
+            "Instances",
+            "Nodes",
+            "Secrets",
+            "Storage",
+            "Tokens",
+            "Users",
+        )
     ),
     *("google.longrunning.Operations", "services.auth.AuthService", "stats.StatsService"),
     *("scheduler.InstanceService", "scheduler.NodeService"),

@@ -1,8 +1,9 @@
 """Commands in the containers of apps at the edge."""
 
 import json
+import shlex
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 from cli.calling import READ_SECONDS, Call
 from cli.complaints import Code, Complaint
@@ -20,13 +21,15 @@ async def execute(call: Call, name: str, words: list[str], container: str) -> in
     from protos.gen.edge.exec_pb2_grpc import ExecApiStub
 
     instance = await _instance(call, name)
-    request = ExecRequest(
-        app_inst_key=instance.key, command=" ".join(words), container_id=container
-    )
+    command = words[0] if len(words) == 1 else shlex.join(words)
+    request = ExecRequest(app_inst_key=instance.key, command=command, container_id=container)
     reply = await call.ask(ExecApiStub(call.channel).RunCommand, request, seconds=CALL_SECONDS)
-    code, text = _read(reply.answer)
-    sys.stdout.write(text)
-    return code
+    answer = _read(reply.answer)
+    sys.stdout.write(answer.stdout)
+    sys.stderr.write(answer.stderr)
+    if answer.cut:
+        sys.stderr.write("windlass: it wrote more than is told: run something that writes less\n")
+    return answer.code
 
 
 async def _instance(call: Call, name: str) -> Any:
@@ -57,11 +60,19 @@ async def _instance(call: Call, name: str) -> Any:
     raise Complaint(f"there is no {name}", Code.NOT_FOUND, do="look whether it is spelt so")
 
 
-def _read(answer: str) -> tuple[int, str]:
-    """An exit code and what was written, as resource managers of ours answer; the answer of
-    another is shown as it is."""
+class Answer(NamedTuple):
+    code: int
+    stdout: str
+    stderr: str = ""
+    cut: bool = False
+
+
+def _read(answer: str) -> Answer:
+    """What came of it, as resource managers of ours answer; the answer of another is shown as it
+    is."""
     try:
         told = json.loads(answer)
-        return int(told["exit_code"]), str(told["stdout"])
+        code, stdout = int(told["exit_code"]), str(told["stdout"])
     except (ValueError, TypeError, KeyError):
-        return Code.OK, answer + "\n"
+        return Answer(Code.OK, answer + "\n")
+    return Answer(code, stdout, str(told.get("stderr", "")), bool(told.get("cut")))

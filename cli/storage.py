@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from protos.gen.koor.api.resources.stats import stats_pb2
     from protos.gen.koor.api.services.stats import stats_pb2_grpc
 
-app = group("Ceph: what was last seen of it, and what is changed in it.")
+app = group("Ceph: what is seen of it, and changed.")
 app.add_typer(caring.osds, name="osd")
 app.add_typer(caring.pools, name="pool")
 

@@ -7,18 +7,15 @@ import json
 import structlog
 
 from agent.crm.care import ordered
-from agent.crm.platform import Platform
+from agent.crm.platform import LONGEST, RUN_SECONDS, Platform
 from agent.crm.replica import Replica
 from agent.crm.reports import Reports
 from domain.errors import DomainError, Failed
 from protos.gen.edge.exec_pb2 import ExecRequest
 
 AT_ONCE = 20
-SECONDS = 60.0
-"""Nobody waits longer for the answer."""
-
-LONGEST = 1024 * 1024
-"""Of what a command writes, so much is told."""
+SECONDS = RUN_SECONDS + 10.0
+"""Nobody waits longer for the answer. What runs the command gives up before."""
 
 log = structlog.get_logger()
 
@@ -51,7 +48,7 @@ class Commands:
         except TimeoutError:
             request.err = f"the command was not done within {SECONDS:g} s"
         except DomainError as error:
-            request.err = error.message
+            request.err = f"{error.message}: {error.do}" if error.do else error.message
         except Exception:
             log.exception("command went wrong")
             request.err = "internal error"
@@ -63,5 +60,10 @@ class Commands:
             raise Failed(f"AppInst {request.app_inst_key.app_key.name} not found")
         order = ordered(self._replica, instance)
         output = await self._platform.run(order, request.container_id, request.command)
-        told = {"exit_code": output.exit_code, "stdout": output.stdout[:LONGEST]}
+        told = {
+            "exit_code": output.exit_code,
+            "stdout": output.stdout[:LONGEST],
+            "stderr": output.stderr[:LONGEST],
+            "cut": max(len(output.stdout), len(output.stderr)) > LONGEST,
+        }
         return json.dumps(told)

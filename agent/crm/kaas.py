@@ -14,7 +14,7 @@ from agent.bearing import opened
 from agent.crm import names
 from agent.crm.manifests import Manifests
 from agent.crm.names import Instance
-from agent.crm.platform import AppOrder, Output, Resources
+from agent.crm.platform import AppOrder, Output, Resources, words
 from domain.errors import Failed
 from protos.gen.edge.app_inst_pb2 import AppInst
 from protos.gen.edge.cloudlet_pb2 import CloudletKey
@@ -108,8 +108,11 @@ class Kaas:
         elif kubeconfig := await self._kubeconfig(cluster):
             await self._manifests.delete(kubeconfig, app)
 
-    async def run(self, order: AppOrder, container: str, command: str) -> Output:  # noqa: ARG002 (the promise's signature)
-        raise Failed("the platform kaas runs no commands: use kubectl exec in its cluster")
+    async def run(self, order: AppOrder, container: str, command: str) -> Output:
+        _refuse_unless_kubernetes(order.app.deployment)
+        key = order.instance.key
+        kubeconfig = await self._kubeconfig(names.cluster(key.cluster_inst_key))
+        return await self._manifests.run(kubeconfig, names.app(key), container, words(command))
 
     async def close(self) -> None:
         await self._channel.close()

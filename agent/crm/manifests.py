@@ -4,6 +4,7 @@ What is applied is first written down in the cluster itself, under the name that
 crossed out last: so what is there in part can be found and taken away, whoever applied it."""
 
 import asyncio
+import io
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Any
 
 import httpx2
 import yaml
+from httpx2.websockets import HTTPXWSException, WebSocketUpgradeError
 from lightkube import AsyncClient, KubeConfig, codecs
 from lightkube.core.exceptions import ApiError, LoadResourceError
 from lightkube.core.resource import GlobalResource
@@ -18,6 +20,7 @@ from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.core_v1 import ConfigMap, Pod
 
+from agent.crm.platform import LONGEST, RUN_SECONDS, Output
 from domain.errors import Failed
 
 FIELD_MANAGER = "windlass-crm"
@@ -30,13 +33,21 @@ MANIFEST = "manifest"
 TIMEOUT = httpx2.Timeout(10, connect=3)
 TRIES = 5
 NOT_FOUND = 404
+
+TOLD = 8
+"""Of the containers that there are, so many are named."""
+
+BYTES = 4
+"""A character may have so many."""
+
 READY_TRIES = 150
 """So many looks a deployment gets to be available."""
 
 
 class Manifests:
-    def __init__(self, look_seconds: float) -> None:
-        self._look_seconds = look_seconds
+    def __init__(self, look_seconds: float, run_seconds: float = RUN_SECONDS) -> None:
+        """A command may take so long."""
+        self._look_seconds, self._run_seconds = look_seconds, run_seconds
 
     async def apply(self, kubeconfig: str, name: str, manifest: str) -> Sequence[str]:
         """Make a cluster hold what a manifest says, wait until it is available, and tell the pods.
@@ -69,6 +80,19 @@ class Manifests:
             note = ConfigMap(metadata=ObjectMeta(name=name, namespace=NOTES))
             await self._insist(f"forget {name}", partial(_delete, client, note))
 
+    async def run(
+        self, kubeconfig: str, name: str, container: str, command: Sequence[str]
+    ) -> Output:
+        """Run a command in POD or POD/CONTAINER of what was applied under a name; in the first, if
+        none is named. Asked for once: a command that is repeated runs twice."""
+        async with _client(kubeconfig) as client:
+            manifest = await self._noted(client, name)
+            pods: list[Pod] = []
+            for each in _objects(manifest or ""):
+                if isinstance(each, Deployment):
+                    pods += await self._insist("list pods", partial(_pods, client, each))
+            return await _run(client, *_chosen(pods, container), command, self._run_seconds)
+
     async def all(self, kubeconfig: str) -> Sequence[str]:
         """The names under which something was applied."""
         async with _client(kubeconfig) as client:
@@ -94,12 +118,8 @@ class Manifests:
             )
             status = found.status
             if status and (status.availableReplicas or 0) >= (found.spec.replicas or 0):
-                labels = found.spec.selector.matchLabels or {}
-                return [
-                    str(pod.metadata.name)
-                    async for pod in client.list(Pod, namespace=namespace, labels=labels)
-                    if pod.metadata and not pod.metadata.deletionTimestamp
-                ]
+                pods = await self._insist("list pods", partial(_pods, client, found))
+                return [str(pod.metadata.name) for pod in pods]
             await asyncio.sleep(self._look_seconds)
         raise Failed(f"deployment {name} does not become available")
 
@@ -153,6 +173,78 @@ async def _note(client: AsyncClient, name: str) -> ConfigMap | None:
         if error.status.code != NOT_FOUND:
             raise
         return None
+
+
+async def _pods(client: AsyncClient, deployment: Any) -> list[Pod]:
+    """Those that are not being deleted."""
+    namespace = deployment.metadata.namespace
+    labels = deployment.spec.selector.matchLabels or {}
+    return [
+        pod
+        async for pod in client.list(Pod, namespace=namespace, labels=labels)
+        if pod.metadata and not pod.metadata.deletionTimestamp
+    ]
+
+
+def _chosen(pods: Sequence[Any], wanted: str) -> tuple[Any, str]:
+    """The pod that is meant, and which container of it. A pod's first, unless one is named."""
+    known = [
+        (pod, container.name)
+        for pod in pods
+        if pod.status and pod.status.phase == "Running"
+        for container in pod.spec.containers
+    ]
+    if not known:
+        raise Failed("no pod of this app runs", do="look at kubectl get pods in its cluster")
+    for pod, container in known:
+        name = pod.metadata.name
+        if wanted in ("", name, f"{name}/{container}"):
+            return pod, container
+    names = ", ".join(f"{pod.metadata.name}/{container}" for pod, container in known[:TOLD])
+    raise Failed(f"there is no container {wanted}", do=f"say {names}, or none")
+
+
+async def _run(
+    client: AsyncClient, pod: Any, container: str, command: Sequence[str], seconds: float
+) -> Output:
+    out, err = Kept(), Kept()
+    called = f"{pod.metadata.name}/{container}"
+    try:
+        ended = await client.exec(
+            pod.metadata.name,
+            namespace=pod.metadata.namespace,
+            container=container,
+            command=command,
+            stdout=out,
+            stderr=err,
+            timeout=seconds,
+        )
+    except httpx2.ReadTimeout as error:
+        why, do = f"was not done within {seconds:g} s", "run something that is done sooner"
+        raise Failed(f"the command {why}", do=do) from error
+    except (ApiError, httpx2.TransportError, HTTPXWSException) as error:
+        do = "look at kubectl describe pod in its cluster"
+        raise Failed(f"{called} ran no command: {_why(error)}", do=do) from error
+    return Output(ended.exit_code, out.text(), err.text())
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, WebSocketUpgradeError):
+        return f"Kubernetes answered {error.response.status_code}"
+    return str(error) or type(error).__name__
+
+
+class Kept(io.BytesIO):
+    """What a command writes, as much as may be told of it and a little more, by which it shows that
+    there was more."""
+
+    def write(self, data: Any) -> int:
+        room = max((LONGEST + 1) * BYTES - self.tell(), 0)
+        super().write(data[:room])
+        return len(data)
+
+    def text(self) -> str:
+        return self.getvalue().decode(errors="replace")
 
 
 async def _delete(client: AsyncClient, each: Any) -> None:

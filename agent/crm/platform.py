@@ -3,15 +3,24 @@
 Whatever is asked for may be asked for again, after a restart for example. Failed says why something
 cannot be done; its text is what the one who asked gets to read."""
 
+import shlex
 from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from agent.crm.names import Instance
+from domain.errors import Failed
 from protos.gen.edge.app_inst_pb2 import AppInst
 from protos.gen.edge.app_pb2 import App
 from protos.gen.edge.cloudlet_pb2 import FlavorInfo
 from protos.gen.edge.clusterinst_pb2 import ClusterInst
 from protos.gen.edge.flavor_pb2 import Flavor
+
+RUN_SECONDS = 50.0
+"""So long a command gets that is run."""
+
+LONGEST = 256 * 1024
+"""Of each of the two that a command writes, so many characters are told. As JSON they may be six
+times as long, and a message takes 4 MiB."""
 
 
 class Resources(NamedTuple):
@@ -40,6 +49,7 @@ class Output(NamedTuple):
 
     exit_code: int
     stdout: str
+    stderr: str = ""
 
 
 class Platform(Protocol):
@@ -76,3 +86,14 @@ class Platform(Protocol):
 
     async def close(self) -> None:
         """Let go of connections. What runs goes on."""
+
+
+def words(command: str) -> list[str]:
+    """A command as a program gets it: no shell reads it, but quotes hold words together."""
+    try:
+        found = shlex.split(command)
+    except ValueError as error:
+        raise Failed(f"the command cannot be read: {error}", do="close its quotes") from error
+    if not found:
+        raise Failed("there is no command", do="say what is to be run")
+    return found

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 
 from agent.crm import names
 from agent.crm.names import Instance
-from agent.crm.platform import AppOrder, Output, Resources
+from agent.crm.platform import AppOrder, Output, Resources, words
 from domain.errors import Failed
 from protos.gen.edge.app_inst_pb2 import AppInst
 from protos.gen.edge.cloudlet_pb2 import FlavorInfo
@@ -70,13 +70,13 @@ class Simulated:
         if not containers or (container and container not in containers):
             raise Failed(f"there is no container {container or 'of this app'}")
         await asyncio.sleep(self._seconds)
-        match command.split():
+        match words(command):
             case ["false"]:
                 return Output(1, "")
             case ["exit", code] if code.isdecimal():
                 return Output(int(code) % 256, "")
-            case ["echo", *words]:
-                return Output(0, " ".join(words) + "\n")
+            case ["echo", *said]:
+                return Output(0, " ".join(said) + "\n")
         return Output(0, f"{container or containers[0]}$ {command}\n")
 
     async def close(self) -> None:

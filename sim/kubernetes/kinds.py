@@ -54,6 +54,7 @@ _STATUS = Subresource(name="status")
 _EVICTION = Subresource(
     name="eviction", kind="Eviction", group="policy", version="v1", verbs=("create",)
 )
+_EXEC = Subresource(name="exec", kind="PodExecOptions", version="v1", verbs=("create", "get"))
 _ALL = ("all",)
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -85,7 +86,7 @@ KINDS: tuple[Kind, ...] = (
         kind="Pod",
         short=("po",),
         categories=_ALL,
-        subresources=(_STATUS, _EVICTION),
+        subresources=(_STATUS, _EVICTION, _EXEC),
     ),
     Kind(plural="secrets", kind="Secret"),
     Kind(plural="serviceaccounts", kind="ServiceAccount", short=("sa",)),
@@ -291,7 +292,7 @@ def _resources(kind: Kind, release: str) -> Iterable[Body]:
             "kind": part.kind or kind.kind,
             "verbs": list(part.verbs),
         }
-        if part.kind:
+        if part.group:
             version = eviction_version(release) if part is _EVICTION else part.version
             entry |= {"group": part.group, "version": version}
         yield entry

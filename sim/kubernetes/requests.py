@@ -11,6 +11,7 @@ from aiohttp import web
 from domain.frozen import Frozen
 from sim.kubernetes import errors, protobuf
 from sim.kubernetes.errors import Body
+from sim.kubernetes.exec import executed
 from sim.kubernetes.kinds import Kind, named
 from sim.kubernetes.objects import APPLY, Objects, Options
 from sim.kubernetes.selectors import Test, selected
@@ -58,8 +59,10 @@ class Target(Frozen):
 
     def verb(self, method: str, *, watching: bool) -> str:
         """The word that access rules have for a request, empty if there is none."""
+        if method == "POST" and self.part in ("eviction", "exec"):
+            return "create"
         if self.part == "eviction":
-            return "create" if method == "POST" else ""
+            return ""
         if method == "GET" and watching:
             return "watch"
         return (_SINGLE if self.name else _PLURAL).get(method, "")
@@ -86,6 +89,9 @@ class Requests:
         verb = target.verb(request.method, watching=query.get("watch") in ("true", "1"))
         if target.part == "eviction" and verb:
             return self._evicted(target, query, await _document(request))
+        if target.part == "exec":
+            pod = self.objects.get(kind, target.namespace, target.name)
+            return await executed(request, pod, self._clock)
         if verb not in kind.verbs:
             raise errors.not_allowed()
         if not kind.kept:

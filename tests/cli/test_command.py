@@ -112,7 +112,12 @@ def test_every_command_there_should_be_is_there() -> None:
         *(f"node {verb}" for verb in ("list", "watch", "cordon", "uncordon", "drain")),
         *(f"instance {verb}" for verb in ("create", "start", "stop", "destroy")),
         *(f"instance {verb}" for verb in ("list", "watch", "why", "logs", "exec")),
-        *(f"storage {verb}" for verb in ("status", "nodes", "radar", "osd", "pools", "upgrade")),
+        *(
+            f"storage {verb}"
+            for verb in ("status", "nodes", "radar", "daemons", "pools", "upgrade")
+        ),
+        *(f"storage osd {verb}" for verb in ("list", "out", "in")),
+        *(f"storage pool {verb}" for verb in ("list", "create", "delete")),
     }
 
 

@@ -25,10 +25,14 @@ async def test_an_instance_has_a_name(windlass: Windlass) -> None:
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        ('{"exit_code": 3, "stdout": "x"}', (3, "x")),
-        ("v=0 o=- 1 1 IN IP4", (0, "v=0 o=- 1 1 IN IP4\n")),
-        ("7", (0, "7\n")),
+        ('{"exit_code": 3, "stdout": "x"}', (3, "x", "", False)),
+        (
+            '{"exit_code": 0, "stdout": "x", "stderr": "y", "cut": true}',
+            (0, "x", "y", True),
+        ),
+        ("v=0 o=- 1 1 IN IP4", (0, "v=0 o=- 1 1 IN IP4\n", "", False)),
+        ("7", (0, "7\n", "", False)),
     ],
 )
-def test_an_answer_is_read_or_shown(answer: str, told: tuple[int, str]) -> None:
+def test_an_answer_is_read_or_shown(answer: str, told: tuple[int, str, str, bool]) -> None:
     assert _read(answer) == told

@@ -1,6 +1,7 @@
 """What a resource manager does upon the controller's word, and what it says of it."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,7 +11,9 @@ from google.protobuf.message import Message
 
 from agent.crm.care import ERRORS, STRAY, WORKS
 from agent.crm.crm import Crm, cloudlet_key
+from agent.crm.platform import LONGEST
 from agent.crm.simulated import Simulated
+from api.dialects import PROTO_BYTES
 from domain.errors import Failed, Invalid
 from protos.gen.edge.app_inst_pb2 import AppInst, AppInstInfo, AppInstKey
 from protos.gen.edge.app_pb2 import App, AppKey
@@ -291,7 +294,23 @@ async def test_a_command_is_answered(bench: Bench) -> None:
             bench.hear(instance("READY"))
         else:
             bench.platform.apps[bench.platform.name(instance("READY"))] = ("shop-0",)
-    assert answer.answer == '{"exit_code": 0, "stdout": "hi\\n"}'
+    assert json.loads(answer.answer) == {
+        "exit_code": 0,
+        "stdout": "hi\n",
+        "stderr": "",
+        "cut": False,
+    }
+    open_quote = "the command cannot be read: No closing quotation: close its quotes"
+    for command, err in (("echo '", open_quote), ("echo " + "\1" * (LONGEST + 1), "")):
+        request.command = command
+        bench.hear(request)
+        async with asyncio.timeout(SECONDS):
+            [notice] = await bench.crm.reports.next()
+        notice.any.Unpack(answer)
+        assert answer.err == err
+    told = json.loads(answer.answer)
+    assert (len(told["stdout"]), told["cut"]) == (LONGEST, True)
+    assert len(answer.answer) < PROTO_BYTES, "one larger would end the stream"
 
 
 def test_a_cloudlet_has_an_operator() -> None:

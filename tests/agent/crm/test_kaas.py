@@ -1,6 +1,7 @@
 """The platform that makes real clusters: over gRPC against a scripted Windlass, and over HTTPS
 against a simulated Kubernetes API."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import yaml
 from agent.crm import names
 from agent.crm.crm import cloudlet_key
 from agent.crm.kaas import Kaas
-from agent.crm.platform import AppOrder
+from agent.crm.manifests import Manifests
+from agent.crm.platform import LONGEST, AppOrder, Output
 from agent.crm.simulated import RESOURCES
 from domain import app, manifest
 from domain.errors import Failed
@@ -24,6 +26,8 @@ from protos.gen.edge.clusterinst_pb2 import ClusterInst, ClusterInstKey
 from protos.gen.edge.flavor_pb2 import Flavor
 from protos.gen.kaas import api_pb2 as pb
 from protos.gen.kaas.api_pb2_grpc import ClusterServicer, add_ClusterServicer_to_server
+from sim.faults import Fault, How
+from sim.pace import WallClock
 from tests.sim.apiserver import NETWORK, Built, built
 
 KEY = ClusterInstKey(
@@ -125,7 +129,7 @@ async def test_what_it_cannot_do_has_failed(windlass: tuple[Windlass, Kaas]) -> 
     for deployment in ("docker", ""):
         with pytest.raises(Failed, match="deployments"):
             await kaas.create_cluster(ClusterInst(key=KEY, deployment=deployment))
-    with pytest.raises(Failed, match="kubectl"):
+    with pytest.raises(Failed, match="deployments"):
         await kaas.run(order("helm", ""), "", "ls")
     with pytest.raises(Failed, match="deployments"):
         await kaas.create_app(order("helm", ""))
@@ -135,6 +139,13 @@ def order(deployment: str, manifest_: str) -> AppOrder:
     wanted = App(key=AppKey(name="Web Shop"), deployment=deployment, deployment_manifest=manifest_)
     key = AppInstKey(app_key=wanted.key, cluster_inst_key=KEY)
     return AppOrder(instance=AppInst(key=key), app=wanted, flavor=Flavor(), cluster=CLUSTER)
+
+
+def web_shop() -> AppOrder:
+    described = app.App(
+        developer="d", name="Web Shop", version="1", access_ports="tcp:80", image_path="shop:1"
+    )
+    return order("kubernetes", yaml.safe_dump_all(manifest.documents(described)))
 
 
 @pytest.fixture
@@ -149,11 +160,7 @@ async def test_an_app_is_what_its_manifest_says(
     windlass: tuple[Windlass, Kaas], site: Built
 ) -> None:
     other, kaas = windlass
-    described = app.App(
-        developer="d", name="Web Shop", version="1", access_ports="tcp:80", image_path="shop:1"
-    )
-    written = yaml.safe_dump_all(manifest.documents(described))
-    shop = order("kubernetes", written)
+    shop = web_shop()
     other.cluster = detail(pb.RUNNING)
     with pytest.raises(Failed, match="no kubeconfig"):
         await kaas.create_app(shop)
@@ -177,6 +184,83 @@ async def test_an_app_is_what_its_manifest_says(
             await kaas.create_app(order("kubernetes", nonsense))
     other.cluster = None
     await kaas.delete_app(shop)  # and with the cluster all that was in it
+
+
+async def test_a_command_is_run_in_a_pod(windlass: tuple[Windlass, Kaas], site: Built) -> None:
+    other, kaas = windlass
+    other.cluster = detail(pb.RUNNING, site.kubeconfig())
+    shop = web_shop()
+    with pytest.raises(Failed, match="no pod of this app runs") as caught:
+        await kaas.run(shop, "", "hostname")
+    assert caught.value.do
+    async with site.caller() as api:
+        await api.post("/apis/apps/v1/namespaces/kube-system/daemonsets", json=NETWORK)
+    [pod] = await kaas.create_app(shop)
+    for container in ("", pod, f"{pod}/webshop"):
+        assert await kaas.run(shop, container, "hostname") == Output(0, f"{pod}\n")
+    script = "sh -c 'echo here; echo there >&2; exit 3'"
+    assert await kaas.run(shop, "", script) == Output(3, "here\n", "there\n")
+    long = await kaas.run(shop, "", "seq 1000000")
+    assert long.stdout.startswith("1\n2\n")
+    assert LONGEST < len(long.stdout) <= (LONGEST + 1) * 4, "no more is kept than shows that"
+    for container, command, why in (
+        ("other", "ls", "no container other"),
+        (f"{pod}/other", "ls", f"no container {pod}/other"),
+        ("", "nonsense", "executable file not found"),
+    ):
+        with pytest.raises(Failed, match=why) as caught:
+            await kaas.run(shop, container, command)
+        assert caught.value.do
+
+
+@pytest.mark.parametrize("how", [How.REFUSE, How.DROP])
+async def test_a_command_that_was_not_run_is_not_repeated(
+    windlass: tuple[Windlass, Kaas], site: Built, how: How
+) -> None:
+    other, kaas = windlass
+    other.cluster = detail(pb.RUNNING, site.kubeconfig())
+    shop = web_shop()
+    async with site.caller() as api:
+        await api.post("/apis/apps/v1/namespaces/kube-system/daemonsets", json=NETWORK)
+    await kaas.create_app(shop)
+    site.faults.add(Fault(where="kubernetes * GET */exec", how=how))
+    with pytest.raises(Failed, match="ran no command") as caught:
+        await kaas.run(shop, "", "true")
+    assert caught.value.do
+    assert await kaas.run(shop, "", "true") == Output(0, "")
+
+
+class Sleeper(WallClock):
+    """Tells when somebody has begun to wait."""
+
+    def __init__(self) -> None:
+        self.asleep = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        self.asleep.set()
+        await super().sleep(seconds)
+
+
+async def test_a_command_that_does_not_end_is_given_up(tmp_path: Path) -> None:
+    clock, name = Sleeper(), "shop"
+    async with built(tmp_path, clock=clock) as site:
+        await site.initialise()
+        await site.worker("metal-1")
+        async with site.caller() as api:
+            await api.post("/apis/apps/v1/namespaces/kube-system/daemonsets", json=NETWORK)
+        manifests = Manifests(look_seconds=0.01, run_seconds=0.5)
+        await manifests.apply(site.kubeconfig(), name, web_shop().app.deployment_manifest)
+        with pytest.raises(Failed, match=r"not done within 0\.5 s") as caught:
+            await manifests.run(site.kubeconfig(), name, "", ["sleep", "60"])
+        assert caught.value.do
+        clock.asleep.clear()
+        patient = Manifests(look_seconds=0.01)
+        running = asyncio.create_task(patient.run(site.kubeconfig(), name, "", ["sleep", "60"]))
+        async with asyncio.timeout(20):
+            await clock.asleep.wait()
+            await site.servers.stop(site.addresses["cp-1"])
+            with pytest.raises(Failed, match="ran no command"):
+                await running
 
 
 async def test_what_it_carries_is_what_was_made_for_its_cloudlet(

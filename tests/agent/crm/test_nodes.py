@@ -1,16 +1,17 @@
 """The platform that runs apps as instances, against a scheduler that says what the test wants."""
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import grpc
 import grpc.aio
 import pytest
 from google.protobuf.empty_pb2 import Empty
 
+from agent.crm.commands import SECONDS
 from agent.crm.crm import cloudlet_key
 from agent.crm.nodes import Nodes
-from agent.crm.platform import AppOrder
+from agent.crm.platform import AppOrder, Output
 from agent.crm.simulated import RESOURCES
 from domain.errors import Failed
 from protos.gen.edge.app_inst_pb2 import AppInst, AppInstKey
@@ -23,7 +24,12 @@ from protos.gen.kudo.scheduler_pb2_grpc import (
     InstanceServiceServicer,
     add_InstanceServiceServicer_to_server,
 )
-from protos.gen.ops.instances_pb2 import InstanceView, ListInstancesResponse
+from protos.gen.ops.instances_pb2 import (
+    ExecInstanceOutput,
+    ExecInstanceRequest,
+    InstanceView,
+    ListInstancesResponse,
+)
 from protos.gen.ops.instances_pb2_grpc import InstancesServicer, add_InstancesServicer_to_server
 
 PLACE = cloudlet_key("tele/west")
@@ -63,10 +69,19 @@ class Scheduler(InstanceServiceServicer):
 
 
 class Listed(InstancesServicer):
-    """Tells one instance a page."""
+    """Tells one instance a page, and of commands what the test wants."""
 
     def __init__(self) -> None:
         self.ids: list[str] = []
+        self.ran: list[ExecInstanceRequest] = []
+        self.comes_to: list[ExecInstanceOutput | grpc.StatusCode] = []
+
+    async def Exec(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
+        self.ran.append(request)
+        for each in self.comes_to:
+            if isinstance(each, grpc.StatusCode):
+                await context.abort(each, "as the test says")
+            yield each
 
     async def List(self, request: Any, context: Any) -> Any:  # noqa: N802
         if not self.ids:
@@ -127,8 +142,6 @@ async def test_what_cannot_run_says_why(served: tuple[Scheduler, Nodes]) -> None
     helm = App(key=KEY, deployment="helm")
     with pytest.raises(Failed, match="no helm"):
         await nodes.create_app(ORDER._replace(app=helm))
-    with pytest.raises(Failed, match="runs no commands"):
-        await nodes.run(ORDER, "", "ls")
 
 
 async def test_a_cluster_is_but_a_name(served: tuple[Scheduler, Nodes]) -> None:
@@ -143,13 +156,58 @@ async def test_a_cluster_is_but_a_name(served: tuple[Scheduler, Nodes]) -> None:
         await nodes.create_cluster(ClusterInst(deployment="kubernetes"))
 
 
-async def test_what_it_carries_is_what_was_made_for_its_cloudlet() -> None:
+Listing: TypeAlias = tuple[Listed, Scheduler, Nodes]
+
+
+@pytest.fixture
+async def listing() -> AsyncIterator[Listing]:
     listed, scheduler, server = Listed(), Scheduler(), grpc.aio.server()  # type: ignore[abstract]
     add_InstancesServicer_to_server(listed, server)
     add_InstanceServiceServicer_to_server(scheduler, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     nodes = Nodes(PLACE, f"127.0.0.1:{port}", "", RESOURCES, again_seconds=0.01)
+    yield listed, scheduler, nodes
+    await nodes.close()
+    await server.stop(None)
+
+
+async def test_a_command_is_run_beside_the_instance(listing: Listing) -> None:
+    listed, _, nodes = listing
+    listed.comes_to = [
+        ExecInstanceOutput(stdout=b"caf\xc3"),
+        ExecInstanceOutput(stdout=b"\xa9\xff", stderr=b"oh", ended=True, exit_code=3),
+    ]
+    name = nodes.name(ORDER.instance)
+    for container in ("", name):
+        output = await nodes.run(ORDER, container, "sh -c 'exit 3'")
+        assert output == Output(3, "caf\u00e9\ufffd", "oh")
+        asked = listed.ran.pop()
+        assert (asked.id, list(asked.command)) == (name, ["sh", "-c", "exit 3"])
+        assert 0 < asked.timeout_seconds < SECONDS
+    for container, command, why in (
+        ("other", "ls", "no container other"),
+        ("", "echo 'a", "cannot be read"),
+        ("", " ", "no command"),
+    ):
+        with pytest.raises(Failed, match=why) as caught:
+            await nodes.run(ORDER, container, command)
+        assert caught.value.do
+    assert listed.ran == []
+
+
+@pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.NOT_FOUND])
+async def test_a_command_that_was_not_run_is_not_repeated(listing: Listing, code: Any) -> None:
+    listed, _, nodes = listing
+    listed.comes_to = [code]
+    with pytest.raises(Failed, match="as the test says") as caught:
+        await nodes.run(ORDER, "", "ls")
+    assert caught.value.do
+    assert len(listed.ran) == 1
+
+
+async def test_what_it_carries_is_what_was_made_for_its_cloudlet(listing: Listing) -> None:
+    listed, scheduler, nodes = listing
     with pytest.raises(Failed, match="later"):
         await nodes.carries()
     ours = nodes.name(ORDER.instance)
@@ -160,5 +218,3 @@ async def test_what_it_carries_is_what_was_made_for_its_cloudlet() -> None:
     for _ in range(2):
         await nodes.remove(ours)
     assert scheduler.destroyed == [ours] * 2
-    await nodes.close()
-    await server.stop(None)

@@ -1,6 +1,7 @@
 """Commands in containers: who is asked, who answers, and who is told why nobody did."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from functools import partial
@@ -15,6 +16,7 @@ from api.__main__ import Api
 from api.errors import CODES
 from api.launch import client
 from domain.refusal import Refusal
+from protos.gen.edge.app_inst_pb2 import AppInst
 from protos.gen.edge.cloudlet_pb2 import CloudletInfo
 from protos.gen.edge.common_pb2 import IGNORE_CRM
 from protos.gen.edge.exec_pb2 import ExecRequest
@@ -177,9 +179,11 @@ async def test_another_process_asks_for_us(
     request: Any = ExecRequest(app_inst_key=REQUEST.app_inst_key, command="echo hello")
     refusal = await edge.refused("RunCommand", request)
     assert (refusal.code, refusal.message) == (CODE.ABORTED, "there is no container of this app")
-    crm._platform.apps[REQUEST.app_inst_key.SerializeToString(deterministic=True)] = ("shop-0",)  # type: ignore[attr-defined]
+    place = crm.platform.name(AppInst(key=REQUEST.app_inst_key))
+    crm.platform.apps[place] = ("shop-0",)  # type: ignore[attr-defined]
     [answer] = await edge("RunCommand", request)
-    assert answer.answer == '{"exit_code": 0, "stdout": "hello\\n"}'
+    told = json.loads(answer.answer)
+    assert (told["exit_code"], told["stdout"], told["stderr"]) == (0, "hello\n", "")
     async with grpc.aio.insecure_channel(address) as channel:
         direct = await ExecApiStub(channel).SendLocalRequest(request, timeout=SECONDS)
     assert direct.answer == answer.answer

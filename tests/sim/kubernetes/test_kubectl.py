@@ -246,3 +246,40 @@ async def test_a_cluster_without_quorum_says_so(site: Built) -> None:
     assert said.code == 1
     assert "etcdserver: request timed out" in said.err
     assert (await site.kubectl("get", "--raw", "/readyz")).code == 1
+
+
+async def test_commands_are_run_in_containers(site: Built) -> None:
+    await well(site, "apply", "-f", "-", given=web("web"))
+    said = await well(site, "exec", "web", "--", "echo", "a  b")
+    assert (said.out, said.err) == ("a  b\n", "")
+    said = await site.kubectl("exec", "web", "--", "sh", "-c", "echo so; echo oh >&2; exit 3")
+    assert (said.code, said.out) == (3, "so\n")
+    assert said.err == "oh\ncommand terminated with exit code 3\n"
+    said = await site.kubectl("exec", "-i", "web", "-c", "main", "--", "cat", given="all of it")
+    assert (said.code, said.out) == (0, "all of it")
+    for script, code in (("exit", 0), ("nonsense", 127), ("echo '", 2), ("false; exit", 1)):
+        said = await site.kubectl("exec", "web", "--", "sh", "-c", script)
+        assert said.code == code
+    for asked, why in (
+        (("web", "--", "nonsense"), "executable file not found"),
+        (("web", "-c", "other", "--", "true"), "container other"),
+        (("gone", "--", "true"), 'pods "gone" not found'),
+    ):
+        said = await site.kubectl("exec", *asked)
+        assert said.code == 1
+        assert why in said.err
+
+
+async def test_a_command_needs_an_upgrade(site: Built) -> None:
+    await well(site, "apply", "-f", "-", given=web("web"))
+    path = "/api/v1/namespaces/default/pods/web/exec"
+    async with site.caller() as api:
+        for query, why in (
+            ("", "at least 1 of stdin"),
+            ("?stdout=true", "specify command"),
+            ("?stdout=true&command=ls", "Upgrade request required"),
+        ):
+            answer = await api.get(path + query)
+            assert answer.status_code == 400
+            assert why in answer.json()["message"]
+        assert (await api.put(f"{path}?stdout=true&command=ls")).status_code == 405
