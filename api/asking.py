@@ -3,6 +3,7 @@
 The door notes the call that runs where its handler finds it: grpc.aio tells handlers neither the
 method's name nor the id that the door gave the call."""
 
+import asyncio
 import hashlib
 import random
 from collections.abc import Iterable, Mapping
@@ -57,6 +58,8 @@ class Notes:
 
     def __init__(self) -> None:
         self.operation = ""
+        self.began: asyncio.Task[int] | None = None
+        """The writing of the line that says that it began, by its number."""
         self.request: Message | None = None
         self.is_let_in = False
         """Whether it is known who asks, be it to refuse them."""

@@ -1,8 +1,12 @@
 """What the door writes down of calls that change something, whatever became of them.
 
-A line is written once the outcome is known and before the caller hears of it. Nothing of a request
-is in it but the name of what it is about. Strangers write no lines, but by signing in, which they
-are made to do slowly; else anybody could fill the disk."""
+A line is written before anything is done, and without it nothing is. Another is written once the
+outcome is known and before the caller hears of it, so only of a call whose process was killed, or
+that goes on, there is no more than the first. What is refused before it could do anything has the
+second alone, and so has signing in: a token that nobody was told is good for nothing.
+
+Nothing of a request is in it but the name of what it is about. Strangers write no lines, but by
+signing in, which they are made to do slowly; else anybody could fill the disk."""
 
 import asyncio
 from typing import Any
@@ -34,6 +38,12 @@ class Trail:
         self._audit = audit
         self._late: set[asyncio.Task[None]] = set()
 
+    async def begin(self, asked: Permission, peer: str) -> None:
+        """Write down that the call that runs is about to change something, once."""
+        if asked.changes and asked.roles is not None and notes().began is None:
+            writing = notes().began = asyncio.create_task(self._audit.write(_deed(peer)))
+            await asyncio.shield(writing)
+
     async def note(
         self, asked: Permission, peer: str, code: grpc.StatusCode, reason: str = ""
     ) -> None:
@@ -41,18 +51,8 @@ class Trail:
         undo what was done: it goes to the log."""
         if not _is_written(asked, code):
             return
-        call = running()
-        deed = Deed(
-            time=now(),
-            user=call.session.principal.name,
-            source=place(peer),
-            method=call.method,
-            subject=subject(notes().request),
-            code=code.name,
-            reason=reason,
-            operation=notes().operation,
-            request_id=call.request_id,
-        )
+        end = {"code": code.name, "reason": reason, "operation": notes().operation}
+        deed = _deed(peer).model_copy(update=end)
         writing = asyncio.create_task(self._write(deed))
         self._late.add(writing)
         writing.add_done_callback(self._late.discard)
@@ -65,9 +65,23 @@ class Trail:
 
     async def _write(self, deed: Deed) -> None:
         try:
+            if beginning := notes().began:
+                deed = deed.model_copy(update={"began": await beginning})
             await self._audit.write(deed)
         except DomainError as error:
             log.error("not in the audit trail", error=error.message, **deed.model_dump(mode="json"))
+
+
+def _deed(peer: str) -> Deed:
+    call = running()
+    return Deed(
+        time=now(),
+        user=call.session.principal.name,
+        source=place(peer),
+        method=call.method,
+        subject=subject(notes().request),
+        request_id=call.request_id,
+    )
 
 
 def _is_written(asked: Permission, code: grpc.StatusCode) -> bool:
@@ -75,6 +89,8 @@ def _is_written(asked: Permission, code: grpc.StatusCode) -> bool:
         return False
     if asked.roles is None:
         return code in OF_STRANGERS
+    if notes().began is not None:
+        return True
     return code is not grpc.StatusCode.UNAUTHENTICATED and notes().is_let_in
 
 

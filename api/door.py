@@ -127,7 +127,7 @@ class Door:
         async def answer(raw: Raw, line: Line) -> Message:
             if self._closed:  # nobody else keeps new ones out
                 raise _stopping()
-            reply: Message = await work(_meant(method, await read(raw)), line)
+            reply: Message = await work(await _meant(method, await read(raw), line), line)
             return reply
 
         return self._unary(method, answer)
@@ -144,13 +144,7 @@ class Door:
         work = getattr(service.servicer, described.name)
 
         async def answer(raw: Raw, line: Any) -> None:
-            answers = work(_meant(method, await read(raw)), line)
-            if inspect.isawaitable(answers):
-                await answers
-                return
-            async with aclosing(answers):
-                async for message in answers:
-                    await line.write(message)
+            await _told(work(await _meant(method, await read(raw), line), line), line)
 
         return self._stream(method, answer)
 
@@ -173,17 +167,26 @@ class Door:
         work = getattr(service.servicer, described.name)
         read = parser(described)
 
-        def parse(raw: bytes) -> Message:
-            return _meant(method, read(raw))
+        async def parse(raw: bytes, line: Line) -> Message:
+            return await _meant(method, read(raw), line)
+
+        async def reply(raw: bytes, context: Context) -> Message:
+            answer: Message = await work(await parse(raw, context), context)
+            return answer
+
+        async def replies(raw: bytes, context: Context) -> None:
+            await _told(work(await parse(raw, context), context), context)
 
         if described.client_streaming:
             poured = work if described.server_streaming else _only(work)
-            answer = self._stream(method, lambda raw, context: poured(_each(parse, raw), context))
+            answer = self._stream(
+                method, lambda raw, context: poured(_each(parse, raw, context), context)
+            )
             return grpc.stream_stream_rpc_method_handler(answer, None, _written)
         if described.server_streaming:
-            answer = self._stream(method, lambda raw, context: work(parse(raw), context))
+            answer = self._stream(method, replies)
             return grpc.unary_stream_rpc_method_handler(answer, None, _written)
-        single = self._unary(method, lambda raw, context: work(parse(raw), context))
+        single = self._unary(method, reply)
         return grpc.unary_unary_rpc_method_handler(single, None, _written)
 
     def _method(self, service: Service, described: Any, admit: Admit) -> _Method:
@@ -235,13 +238,7 @@ class Door:
         session = running().session
         watch = asyncio.create_task(self._cut(session, limit)) if session.digest else None
         try:
-            answers = work(raw, context)
-            if inspect.isawaitable(answers):  # a servicer of a library, which writes for itself
-                await answers
-                return
-            async with aclosing(answers):
-                async for message in answers:
-                    await context.write(message)
+            await _told(work(raw, context), context)
         finally:
             self._streams.discard(limit)
             if watch is not None:
@@ -322,10 +319,12 @@ def _stopping() -> Unavailable:
     )
 
 
-def _meant(method: _Method, request: Message) -> Message:
-    """The request as the caller may mean it."""
+async def _meant(method: _Method, request: Message, line: Line) -> Message:
+    """The request as the caller may mean it, and written down if it is to change anything."""
     owned(method.asked, running().session, request)
     notes().request = request
+    if method.trail is not None:
+        await method.trail.begin(method.asked, line.peer())
     return request
 
 
@@ -359,9 +358,21 @@ def _only(
     return poured
 
 
-async def _each(parse: Parse, raws: AsyncIterable[bytes]) -> AsyncIterator[Message]:
+async def _told(answers: Any, line: Any) -> None:
+    """Write a handler's messages to the line."""
+    if inspect.isawaitable(answers):  # a servicer of a library, which writes for itself
+        await answers
+        return
+    async with aclosing(answers):
+        async for message in answers:
+            await line.write(message)
+
+
+async def _each(
+    parse: Callable[[bytes, Line], Awaitable[Message]], raws: AsyncIterable[bytes], line: Line
+) -> AsyncIterator[Message]:
     async for raw in raws:
-        yield parse(raw)
+        yield await parse(raw, line)
 
 
 def _written(message: Message) -> bytes:

@@ -39,7 +39,9 @@ class Gate(Protocol):
 
 
 class Trail(Protocol):
-    """Writes down what became of calls that change something."""
+    """Writes down which calls change something, and what became of them."""
+
+    async def begin(self, asked: Permission, peer: str) -> None: ...
 
     async def note(
         self, asked: Permission, peer: str, code: grpc.StatusCode, reason: str = ""

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 audit = group("Who changed what.")
 
+NO_END = "unknown: its process died, or it goes on"
+
 LINES = (
     Column("NUMBER", lambda it: it["number"]),
     Column("TIME", lambda it: documents.on_the_wall(it["time"])),
@@ -21,7 +23,7 @@ LINES = (
     Column("SOURCE", lambda it: it["source"]),
     Column("METHOD", lambda it: it["method"]),
     Column("SUBJECT", lambda it: it["subject"]),
-    Column("CODE", lambda it: it["reason"] or it["code"]),
+    Column("CODE", lambda it: it["reason"] or it["code"] or NO_END),
     Column("OP", lambda it: it["operation"], wide=True),
     Column("REQUEST", lambda it: it["request_id"], wide=True),
 )
@@ -37,7 +39,9 @@ async def list_lines(
     ] = 0,
     user: Annotated[str, typer.Option("--user", metavar="NAME", help="Of this user alone.")] = "",
 ) -> None:
-    """Show who changed what, or tried to, and what became of it."""
+    """Show who changed what, or tried to, and what became of it.
+
+    Of a call that is not over, or whose process was killed before it was, that is unknown."""
     from protos.gen.ops.access_pb2 import ListAuditRequest
 
     asked = ListAuditRequest(after=after, page_size=last, user=user, latest=not after)

@@ -16,11 +16,14 @@ class Deed(Frozen):
     method: str
     subject: str = ""
     """What it was about, as far as the request names it."""
-    code: str
+    code: str = ""
+    """What it was answered with. Empty: it had begun by then, and no more is known."""
     reason: str = ""
     """Why, if it was refused."""
     operation: str = ""
     request_id: str = ""
+    began: int = 0
+    """The line that says that it began. 0: it was refused before, or signed somebody in."""
 
 
 class Line(Frozen):

@@ -71,6 +71,7 @@ class AuditRow(Row):
     __tablename__ = "audit"
     __table_args__ = (
         Index("ix_audit_user_name_number", "user_name", "number"),
+        Index("ix_audit_began", "began"),
         {"sqlite_autoincrement": True},
     )
 
@@ -81,3 +82,5 @@ class AuditRow(Row):
     """JSON of the domain's Deed, as it was hashed."""
     chain: Mapped[str] = mapped_column(DIGEST)
     """SHA-256 of the chain before and the line."""
+    began: Mapped[int | None] = mapped_column(COUNTER)
+    """The line whose call this one ends, as the line says, too."""

@@ -2,12 +2,16 @@
 
 The database itself refuses to change or delete a line. Whoever gets around that breaks the chain,
 which `verify` walks along. A trail whose end was cut off is whole, too; only who kept its last
-chain elsewhere can tell."""
+chain elsewhere can tell.
+
+A call that changes something has a line before it does, and one once it is over, which names the
+first. Whoever reads gets the second, if there is one."""
 
 from collections.abc import Sequence
 
 from sqlalchemy import insert, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
 
 from domain.audit import Deed, Line, Verdict, chained
 from store.access_rows import AuditRow
@@ -22,19 +26,21 @@ PAGE = 1000
 class Audit(Store):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self._together: Gather[Deed, None] = Gather(self._written)
+        self._together: Gather[Deed, int] = Gather(self._written)
 
-    async def write(self, deed: Deed) -> None:
-        """Add a line. What is to be written at the same time is written together."""
-        await self._together.ask(deed)
+    async def write(self, deed: Deed) -> int:
+        """Add a line, and return its number. What is to be written at the same time is written
+        together."""
+        return await self._together.ask(deed)
 
     @transaction
-    async def _written(self, session: AsyncSession, deeds: Sequence[Deed]) -> list[None]:
+    async def _written(self, session: AsyncSession, deeds: Sequence[Deed]) -> list[int]:
         if not self._database.is_sqlite:
             await session.execute(ONE_AT_A_TIME)
         last = select(AuditRow).order_by(AuditRow.number.desc()).limit(1)
         row = await session.scalar(last)
         number, chain = (row.number, row.chain) if row else (0, "")
+        first = number + 1
         for deed in deeds:
             number, line = number + 1, deed.model_dump_json(exclude_defaults=True)
             chain = chained(chain, number, line)
@@ -42,11 +48,12 @@ class Audit(Store):
                 "number": number,
                 "time": deed.time,
                 "user_name": deed.user,
+                "began": deed.began or None,
                 "line": line,
                 "chain": chain,
             }
             await session.execute(insert(table_of(AuditRow)).values(values).inline())
-        return [None] * len(deeds)
+        return list(range(first, number + 1))
 
     @reading
     async def list(
@@ -58,8 +65,11 @@ class Audit(Store):
         latest: bool = False,
         user: str = "",
     ) -> Sequence[Line]:
-        """Lines past a number, or the latest, which come first then; of one user, or of all."""
-        query = select(AuditRow).limit(most)
+        """Lines past a number, or the latest, which come first then; of one user, or of all. That a
+        call began is left out once it is known how it ended."""
+        end = aliased(AuditRow)
+        ended = select(end.number).where(end.began == AuditRow.number).exists()
+        query = select(AuditRow).where(~ended).limit(most)
         if user:
             query = query.where(AuditRow.user_name == user)
         if latest:
@@ -75,7 +85,8 @@ class Audit(Store):
         while rows := await self._page(number):
             for row in rows:
                 expected = chained(chain, number + 1, row.line)
-                if row.number != number + 1 or row.chain != expected:
+                said = Deed.model_validate_json(row.line).began if row.chain == expected else None
+                if row.number != number + 1 or said != (row.began or 0):
                     return Verdict(lines=number, broken=number + 1, chain=chain)
                 number, chain = row.number, row.chain
         return Verdict(lines=number, chain=chain)

@@ -3,14 +3,19 @@
 import asyncio
 import signal
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc
 import grpc.aio
 import pytest
+from sqlalchemy import text
 
 from protos.gen.kaas import api_pb2 as pb
 from protos.gen.ops import operations_pb2 as ops
+from store.audit import Audit
+from store.engine import Database
 from store.secrets import Secrets
 from tests.api.caller import NOBODY, Caller, answered, read, wanted
 from tests.programs.running import ended, running, surroundings, told
@@ -49,6 +54,80 @@ async def test_it_says_where_it_is_and_goes_down_in_order(environment: dict[str,
         assert read(caught.value).reason == "SERVER_STOPPING"
         async with asyncio.timeout(10):
             assert await process.wait() == 0
+        await caller.close()
+
+
+WITHHELD = {
+    True: (
+        "CREATE TRIGGER withheld BEFORE INSERT ON audit WHEN NEW.began IS {} NULL "
+        "BEGIN SELECT RAISE(ABORT, 'withheld'); END",
+    ),
+    False: (
+        "CREATE FUNCTION withhold() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'withheld' USING ERRCODE = '40001'; END $$",
+        "CREATE TRIGGER withheld BEFORE INSERT ON audit FOR EACH ROW "
+        "WHEN (NEW.began IS {} NULL) EXECUTE FUNCTION withhold()",
+    ),
+}
+GIVEN_FREE = {
+    True: ("DROP TRIGGER withheld",),
+    False: ("DROP TRIGGER withheld ON audit", "DROP FUNCTION withhold"),
+}
+
+
+@asynccontextmanager
+async def withheld(database: Database, *, end: bool) -> AsyncIterator[None]:
+    """The database takes no line of the trail that says how a call ended, or none that begins."""
+    word = "NOT" if end else ""
+    await _did(database, *(each.format(word) for each in WITHHELD[database.is_sqlite]))
+    try:
+        yield
+    finally:  # the next test has the same tables
+        await _did(database, *GIVEN_FREE[database.is_sqlite])
+
+
+async def _did(database: Database, *statements: str) -> None:
+    async with database.session(writes=True) as session:
+        for statement in statements:
+            await session.execute(text(statement))
+
+
+async def _clusters(database: Database) -> int:
+    async with database.session(writes=False) as session:
+        return int(await session.scalar(text("SELECT count(*) FROM clusters")) or 0)
+
+
+async def test_a_change_whose_process_was_killed_is_in_the_trail_without_its_end(
+    environment: dict[str, str], database: Database
+) -> None:
+    async with running(*API, environment=environment) as process:
+        caller = Caller((await told(process, "ready"))["grpc"])
+        async with withheld(database, end=True):
+            asked = caller.cluster.CreateCluster(wanted("hello"), timeout=20)
+            async with asyncio.timeout(20):
+                while not await _clusters(database):  # noqa: ASYNC110 - another process's
+                    await asyncio.sleep(0.01)
+            process.kill()
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await asked
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+        await caller.close()
+    audit = Audit(database)
+    [line] = await audit.list(after=0, most=9)
+    assert line.deed.method == "cnct.kaas.api.Cluster/CreateCluster"
+    assert (line.deed.subject, line.deed.code) == ("hello", "")
+    assert (await audit.verify()).broken == 0
+
+
+async def test_what_cannot_be_written_down_is_not_done(
+    environment: dict[str, str], database: Database
+) -> None:
+    async with running(*API, environment=environment) as process:
+        caller = Caller((await told(process, "ready"))["grpc"])
+        async with withheld(database, end=False):
+            with pytest.raises(grpc.aio.AioRpcError):
+                await caller.cluster.CreateCluster(wanted("hello"), timeout=20)
+        assert not await _clusters(database)
         await caller.close()
 
 

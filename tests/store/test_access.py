@@ -218,14 +218,27 @@ async def test_the_trail_is_whole_and_only_grows(database: Database) -> None:
     assert {line.deed.user for line in await audit.list(after=0, most=9, user="user-1")} == {
         "user-1"
     }
+    begun = await audit.write(Deed(time=now(), user="eve", method="a/B"))
+    [line] = await audit.list(after=20, most=9)
+    assert (line.number, line.deed.code) == (begun, "")
+    end = await audit.write(Deed(time=now(), user="eve", method="a/B", code="OK", began=begun))
+    for told in (
+        await audit.list(after=20, most=9),
+        await audit.list(after=0, most=1, latest=True),
+        await audit.list(after=0, most=9, user="eve"),
+    ):
+        assert [(line.number, line.deed.code) for line in told] == [(end, "OK")]
     whole = await audit.verify()
-    assert (whole.lines, whole.broken) == (20, 0)
+    assert (whole.lines, whole.broken) == (22, 0)
     for statement in ("UPDATE audit SET line = ''", "DELETE FROM audit"):
         with pytest.raises(DBAPIError):
             await said(database, text(statement))
     off, on = "ALTER TABLE audit DISABLE TRIGGER USER", "ALTER TABLE audit ENABLE TRIGGER USER"
     await said(database, text("DROP TRIGGER audit_no_update" if database.is_sqlite else off))
+    await said(database, text("UPDATE audit SET began = NULL WHERE number = 22"))
+    hidden = await audit.verify()
     await said(database, text("UPDATE audit SET line = '{}' WHERE number = 7"))
     if not database.is_sqlite:  # the next test has the same tables
         await said(database, text(on))
+    assert hidden.broken == 22
     assert (await audit.verify()).broken == 7
