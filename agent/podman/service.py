@@ -29,13 +29,16 @@ init = true
 runtime = "runc"
 cgroup_manager = "cgroupfs"
 events_logger = "file"
+exit_command_delay = 5
 tmp_dir = "{run}/libpod"
 [network]
 network_backend = "netavark"
 network_config_dir = "{folder}/net"
 """
 """Soft and hard limits are equal, since podman 4.3 swaps them, and low enough for hosts that may
-not raise theirs; runc, since crun refuses hosts with both kinds of cgroups."""
+not raise theirs; runc, since crun refuses hosts with both kinds of cgroups. A command beside a
+container is remembered for five seconds after its end, and its watcher stays as long; by itself
+podman makes that five minutes."""
 
 
 class Service:

@@ -245,6 +245,30 @@ async def test_podmans_service_is_begun_again_when_it_dies(runtime: Runtime) -> 
     await runtime.remove(pod)
 
 
+async def test_nothing_stays_of_a_command_beside_a_pod(runtime: Runtime, folder: Path) -> None:
+    """By itself podman has its watcher stay for five minutes."""
+    if not isinstance(runtime, Podman):
+        pytest.skip("nobody watches its commands")
+    pod = await begun(runtime, order("idle"))
+    before = watchers(folder)
+    await runtime.exec(pod, ["echo"], 20)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while watchers(folder) - before:  # noqa: ASYNC110 - processes tell nobody of their end
+            await asyncio.sleep(0.05)
+    await runtime.remove(pod)
+
+
+def watchers(folder: Path) -> set[int]:
+    """The processes of conmon that look after something of ours."""
+    found = set[int]()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (process / "cmdline").read_bytes()
+            if b"conmon" in words.partition(b"\0")[0] and str(folder).encode() in words:
+                found.add(int(process.name))
+    return found
+
+
 async def fetched(host: str, port: int) -> bytes:
     try:
         reading, writing = await asyncio.open_connection(host, port)
