@@ -13,6 +13,8 @@ from clients.maas import MaasMachines
 from clients.ssh.failures import DISK_FULL
 from domain.errors import Failed, Unavailable
 from domain.machine import Machine, Role, Search
+from domain.storage_gates import restless
+from domain.storage_plan import OsdMark, Target
 from sim import troubles
 from sim.faults import Faults
 from sim.pace import HandClock
@@ -280,3 +282,20 @@ async def test_ceph_manager_away_is_told_every_time(storage: CephStorage, manage
         with pytest.raises(Unavailable) as caught:
             await storage.observe()
         assert caught.value.reason == "CEPH_DOWN"
+
+
+async def test_ceph_moves_nothing_so_no_osd_is_safe(storage: CephStorage, manager: Manager) -> None:
+    plan(manager.faults, "ceph-moves-nothing")
+    await storage.mark_osd(OsdMark(id=1, inside=False))
+    for _ in range(3):
+        assert restless(await storage.observe())
+        assert not await storage.safe_to_destroy(1)
+
+
+async def test_ceph_upgrade_stalls_and_that_is_told(storage: CephStorage, manager: Manager) -> None:
+    plan(manager.faults, "ceph-upgrade-stalls")
+    target = Target(cluster="ceph", version="19.2.3")
+    await storage.begin_upgrade(target)
+    for _ in range(3):
+        seen = await storage.renewal()
+        assert (seen.running, seen.done, seen.is_over(target)) == (True, 0, False)

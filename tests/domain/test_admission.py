@@ -7,7 +7,7 @@ import pytest
 from domain.admission import ADMISSION, ASKED, Asked, Verdict, refuse
 from domain.cluster import Phase
 from domain.errors import Conflict
-from domain.operation import TRACKED, Kind
+from domain.operation import STORED, TRACKED, Kind
 
 LET_IN = frozenset(Verdict) - {Verdict.BUSY, Verdict.BROKEN}
 
@@ -15,7 +15,7 @@ LET_IN = frozenset(Verdict) - {Verdict.BUSY, Verdict.BROKEN}
 def test_every_phase_says_what_becomes_of_everything_that_can_be_asked() -> None:
     assert ADMISSION.keys() == set(Phase) - {Phase.GONE}
     assert all(row.keys() == set(Asked) for row in ADMISSION.values())
-    assert ASKED.keys() == set(Kind) - {Kind.CREATE_CLUSTER} - TRACKED
+    assert ASKED.keys() == set(Kind) - {Kind.CREATE_CLUSTER} - TRACKED - STORED
     assert set(ASKED.values()) == set(Asked)
 
 

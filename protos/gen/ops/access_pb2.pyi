@@ -463,7 +463,9 @@ class AuditLine(_message.Message):
     subject: _builtins.str
     """What it was about, as far as the request names it."""
     code: _builtins.str
-    """The gRPC code it was answered with, such as OK."""
+    """The gRPC code it was answered with, such as OK. Empty: the call is not over, or its process died
+    before it was.
+    """
     reason: _builtins.str
     """Why, if it was refused."""
     operation: _builtins.str
