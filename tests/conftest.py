@@ -2,6 +2,7 @@
 
 Nothing here is started before a test asks for it."""
 
+import gc
 import json
 import shutil
 import sys
@@ -14,6 +15,7 @@ from uuid import uuid4
 
 import psutil
 import pytest
+import structlog
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sqlalchemy import URL, make_url, text
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -26,6 +28,9 @@ from store.engine import Database
 from store.rows import Row
 from store.sealing import Seal
 from store.secrets import Secrets
+
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.__stderr__))
+"""Servers that many tests share go on logging while another test looks at what a command prints."""
 
 BINARIES = Path(sys.executable).parent
 
@@ -51,6 +56,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     gone = set(left_out)
     items[:] = [item for item in items if item not in gone]
     config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what has been loaded out of every later garbage collection: a full one takes so long
+    with all tests in memory that, on a busy machine, Temporal takes a workflow for stuck."""
+    gc.collect()
+    gc.freeze()
 
 
 def _on_postgres(item: pytest.Item) -> bool:

@@ -44,6 +44,16 @@ async def _handle(place: Yard) -> WorkflowHandle[Any, Any]:
     return place.client.get_workflow_handle(f"monitor-{(await place.clusters.get('blue')).uid}")
 
 
+async def _touring(place: Yard) -> bool:
+    """A worker is known to be looking. What is given to one in the moment it goes, and was never
+    heard of, is missed only when its time is over."""
+    told = await (await _handle(place)).describe()
+    return any(
+        pending.activity_type.name == "watching.tour" and pending.HasField("last_heartbeat_time")
+        for pending in told.raw_description.pending_activities
+    )
+
+
 async def test_a_node_without_power_degrades_and_one_that_is_back_runs(opened: Opening) -> None:
     async with opened() as place:
         await place.create()
@@ -191,10 +201,12 @@ async def test_it_goes_on_when_its_worker_does(opened: Opening) -> None:
         await place.monitor()
         await place.turns(Phase.RUNNING)
         worker = await _metal(place, 1)
+        await until(partial(_touring, place))
     for powered, phase in ((False, Phase.DEGRADED), (True, Phase.RUNNING)):
         worker.powered = powered  # while nobody looks
         async with opened(world=place.world) as place:
             await place.turns(phase)
+            await until(partial(_touring, place))
 
 
 async def test_every_cluster_that_stands_gets_one_from_the_sweep_and_one_alone(
