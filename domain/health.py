@@ -90,6 +90,9 @@ class Watched(Frozen):
     """Whether that one still runs."""
     gated: bool = False
     """Whether it stands before a gate, so that nothing is done until somebody approves."""
+    paused: bool = False
+    """Whether somebody paused it and its steps have ended, so that nothing is done until it is
+    resumed."""
     published: bool
     """Whether its API has ever answered."""
     wanted: Mapping[str, int] = {}
@@ -115,8 +118,13 @@ class Watched(Frozen):
     def judged(self) -> bool:
         """Whether what is seen now says how it is: no operation has the say, or one that waits."""
         resting = not self.busy and self.finding.phase in JUDGED
-        waiting = self.gated and self.finding.phase is Phase.RECONCILING
+        waiting = self.waits and self.finding.phase is Phase.RECONCILING
         return self.published and (resting or waiting)
+
+    @property
+    def waits(self) -> bool:
+        """Whether its operation does nothing until somebody says so."""
+        return self.gated or self.paused
 
     @property
     def machines(self) -> tuple[Machine, ...]:
@@ -144,7 +152,10 @@ class Watched(Frozen):
 
 def leading(watched: Watched, finding: Finding) -> Endpoint | None:
     """Where the endpoint should lead to. None: it does, or nobody knows of a control plane that is
-    Ready, and the last ones are the best guess."""
+    Ready, and the last ones are the best guess. While an operation is paused that is its business:
+    it may be about to take away one that is Ready."""
+    if watched.paused:
+        return None
     ready = tuple(
         state.address
         for state in finding.slots
@@ -165,10 +176,10 @@ def is_expiring(inside: Inside | None, now: datetime, tolerance: Tolerance) -> b
 
 def judge(watched: Watched, sight: Sight, tolerance: Tolerance) -> Finding:
     """How the cluster is after this look. Judging the same sight again finds nothing new. Of one
-    that waits at a gate its nodes and troubles are told, and the phase stays the operation's."""
+    whose operation waits its nodes and troubles are told, and the phase stays the operation's."""
     before = watched.finding
     inside = sight.inside.or_else(before.inside) if sight.inside else before.inside
-    version = "" if watched.gated else watched.version
+    version = "" if watched.waits else watched.version
     if not sight.unanswered:
         slots = tuple(_looked_at(state, sight) for state in before.slots)
         short = [
@@ -177,7 +188,7 @@ def judge(watched: Watched, sight: Sight, tolerance: Tolerance) -> Finding:
             *_of_etcd(slots, inside),
         ]
         phase = Phase.DEGRADED if short else Phase.RUNNING
-        phase = before.phase if watched.gated else phase
+        phase = before.phase if watched.waits else phase
         trouble = _told([*short, *_of_certificates(inside, sight.taken, tolerance)])
         return Finding(phase=phase, trouble=trouble, inside=inside, slots=slots)
     since = before.silent_since or sight.taken
@@ -187,7 +198,7 @@ def judge(watched: Watched, sight: Sight, tolerance: Tolerance) -> Finding:
     down = before.phase is Phase.ERROR or not quorum or sight.taken - since >= patience
     silence = f"the API has given no answer since {since:%Y-%m-%d %H:%M:%S} UTC: {why}"
     return Finding(
-        phase=Phase.ERROR if down and not watched.gated else before.phase,
+        phase=Phase.ERROR if down and not watched.waits else before.phase,
         trouble=_told([silence] if quorum else [_lost_quorum(inside), silence]),
         silent_since=since,
         why=why,

@@ -9,22 +9,23 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from sqlalchemy import Row, func, or_, select
+from sqlalchemy import Row, exists, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.cluster import Phase, advance
 from domain.health import JUDGED, Finding, Tolerance, Watched, judge
 from domain.machine import SlotState
+from domain.operation import StepState
 from domain.seen import Inside, Led, Tour
 from store import operations, slots
 from store.clusters import IS_LIVING
 from store.engine import Database, Store, reading, transaction
 from store.gather import Gather
-from store.rows import ClusterRow, OperationRow, PoolRow, SlotRow, WatchRow, now
+from store.rows import ClusterRow, OperationRow, PoolRow, SlotRow, StepRow, WatchRow, now
 
-_Found: TypeAlias = Row[ClusterRow, datetime | None, str, WatchRow]
-"""A cluster, when its operation ended, the gate that this stands before, and what was last seen, if
-anything was."""
+_Found: TypeAlias = Row[ClusterRow, datetime | None, str, str, bool, WatchRow]
+"""A cluster, when its operation ended, the gate that this stands before, who paused it, whether one
+of its steps is under way, and what was last seen, if anything was."""
 
 STANDING = (*JUDGED, Phase.RECONCILING)
 
@@ -126,8 +127,10 @@ def _watch_row(cluster: str) -> WatchRow:
 
 async def _watched(session: AsyncSession, clusters: Sequence[str]) -> dict[str, Watched]:
     """The living ones of these clusters, in as many statements for one as for all."""
+    acts = exists().where(StepRow.operation == OperationRow.id, StepRow.state == StepState.ACTIVE)
+    of_it = OperationRow.ended, OperationRow.gate, OperationRow.paused_by, acts
     rows = await session.execute(
-        select(ClusterRow, OperationRow.ended, OperationRow.gate, WatchRow)
+        select(ClusterRow, *of_it, WatchRow)
         .join(OperationRow, OperationRow.id == ClusterRow.operation)
         .outerjoin(WatchRow, WatchRow.cluster == ClusterRow.uid)
         .where(ClusterRow.uid.in_(clusters), IS_LIVING)
@@ -145,7 +148,7 @@ async def _watched(session: AsyncSession, clusters: Sequence[str]) -> dict[str, 
 
 
 def _as_watched(row: _Found, states: Sequence[SlotState], wanted: dict[str, int]) -> Watched:
-    cluster, ended, gate, watch = row
+    cluster, ended, gate, paused_by, acts, watch = row
     return Watched(
         uid=cluster.uid,
         name=cluster.name,
@@ -154,6 +157,7 @@ def _as_watched(row: _Found, states: Sequence[SlotState], wanted: dict[str, int]
         operation=cluster.operation,
         busy=ended is None,
         gated=ended is None and gate != "",
+        paused=ended is None and paused_by != "" and not acts,
         published=cluster.published,
         wanted=wanted,
         inspected=watch.inspected if watch else None,

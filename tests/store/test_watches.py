@@ -8,8 +8,8 @@ import pytest
 
 from domain.cluster import Phase
 from domain.errors import Failure
-from domain.health import Tolerance
-from domain.machine import SlotPhase, SlotState
+from domain.health import Tolerance, leading
+from domain.machine import Sighting, SlotPhase, SlotState
 from domain.operation import OperationId, Reached
 from domain.pools import PoolSize
 from domain.releases import Catalogue, Release
@@ -20,6 +20,7 @@ from tests.store.desk import BUILDING, RELEASE, TERMS, Desk, ask
 
 TOLERANCE = Tolerance()
 NEXT = Release(version="1.32.4", series="jammy")
+OFFERED = Catalogue(releases=(RELEASE, NEXT), default=RELEASE.version)
 
 
 @pytest.fixture
@@ -60,8 +61,7 @@ async def test_while_an_operation_waits_to_be_approved_nodes_are_looked_at_and_t
 ) -> None:
     await desk.standing()
     asked = ask(method="Upgrade").model_copy(update={"approve_each": "pool"})
-    catalogue = Catalogue(releases=(RELEASE, NEXT), default=RELEASE.version)
-    operation = await desk.upgrades.request("hello", NEXT.version, catalogue, BUILDING, asked)
+    operation = await desk.upgrades.request("hello", NEXT.version, OFFERED, BUILDING, asked)
     await desk.operations.begin(operation.id)
     identity, name = await uid(desk), (await slots(desk))[1].slot.name
     known = await watches.watched(identity)
@@ -82,6 +82,32 @@ async def test_while_an_operation_waits_to_be_approved_nodes_are_looked_at_and_t
     assert "is lost" not in (await desk.clusters.get("hello")).message
     assert await record(watches, await look(desk))
     assert (await slots(desk))[1].phase is SlotPhase.LOST, "the operation has the say again"
+
+
+async def test_while_an_operation_is_paused_and_does_nothing_nodes_are_looked_at(
+    desk: Desk, watches: Watches
+) -> None:
+    await desk.standing()
+    operation = await desk.upgrades.request("hello", NEXT.version, OFFERED, BUILDING, ask())
+    await desk.operations.begin(operation.id)
+    name = (await slots(desk))[1].slot.name
+    await desk.mark(operation.id, "kubernetes.drain", name, Sighting.BEGAN)
+    await desk.steering.pause(operation.id, "ann")
+    known = await watches.watched(await uid(desk))
+    assert known is not None
+    assert not known.judged, "a step is under way"
+    await desk.mark(operation.id, "kubernetes.drain", name, Sighting.ENDED)
+    known = await watches.watched(await uid(desk))
+    assert known is not None
+    assert known.judged
+    assert leading(known, known.finding) is None, "that is the operation's"
+    assert await record(watches, await look(desk, worse={name: Readiness.UNKNOWN}))
+    cluster = await desk.clusters.get("hello")
+    assert cluster.phase is Phase.RECONCILING
+    assert f"{name} is lost" in cluster.message
+    await desk.steering.resume(operation.id, "ann")
+    assert "is lost" not in (await desk.clusters.get("hello")).message
+    assert not (await watches.watched(await uid(desk)) or known).judged
 
 
 async def test_a_node_that_is_lost_is_in_the_rows_and_the_cluster_is_degraded(
