@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
@@ -17,6 +17,8 @@ class Library:
         self.address = ""
         self.asked: list[tuple[str, bytes]] = []
         self.hurried = asyncio.Event()
+        self.meanwhile: Callable[[], Awaitable[object]] | None = None
+        """What happens before it answers."""
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -25,6 +27,8 @@ class Library:
         body = await reader.readexactly(length[0]) if length else b""
         verb, path, _ = line.split()
         self.asked.append((f"{verb} {path}", body))
+        if self.meanwhile:
+            await self.meanwhile()
         if path == "/slow":
             await self.hurried.wait()
         status, text = self.texts.get(path, (404, b"none"))

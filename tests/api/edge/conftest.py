@@ -8,6 +8,7 @@ from temporalio.testing import WorkflowEnvironment
 from settings import Edge as Terms
 from settings import Settings
 from tests.api.caller import Caller
+from tests.api.edge.grounds import standing
 from tests.api.edge.stubs import Edge
 from tests.api.edge.works import Served, serving
 
@@ -34,3 +35,16 @@ async def served(
 ) -> AsyncIterator[Served]:
     async with serving(temporal.client, tmp_path_factory.mktemp("instances")) as served:
         yield served
+
+
+@pytest.fixture(scope="session", params=[False, True], ids=["proper", "legacy"])
+async def legacy(request: pytest.FixtureRequest) -> bool:
+    """Whether refusals leave without their codes."""
+    return bool(request.param)
+
+
+@pytest.fixture(scope="session")
+async def site(legacy: bool, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Edge]:
+    """Everything that a refusal can be about, served in either mode."""
+    async with standing(tmp_path_factory.mktemp("site"), legacy=legacy) as edge:
+        yield edge

@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import grpc
 import pytest
 import yaml
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from api.edge.apps import TRIES
 from api.edge.texts import is_config, is_public_key
 from protos.gen.edge.app_pb2 import AUTO_DELETE, IMAGE_TYPE_QCOW, App
 from protos.gen.edge.flavor_pb2 import FlavorKey
@@ -206,6 +208,35 @@ async def test_changes_at_the_same_time_are_all_made(edge: Edge) -> None:
     assert shown.annotations == "note"
     assert shown.permits_platform_apps
     assert documents(shown)[-1]["spec"]["template"]["spec"]["containers"][0]["command"] == ["run"]
+
+
+@pytest.mark.parametrize("legacy", [False, True], ids=["proper", "legacy"])
+class TestTooLate:
+    @pytest.fixture
+    def terms(self, library: Library, legacy: bool) -> Terms:
+        return Terms(fetch_allow=(library.address,), legacy_codes=legacy)
+
+    async def test_who_always_is_does_not_try_for_ever(
+        self, legacy: bool, edge: Edge, library: Library
+    ) -> None:
+        """Somebody else changes the app each time that the new manifest is fetched."""
+        await made(edge, deployment_manifest="own")
+        library.texts = {"/manifest": (200, b"kind: X")}
+        library.meanwhile = lambda: edge(
+            "UpdateApp", app(annotations=f"change {len(library.asked)}", fields=["14"])
+        )
+        change = app(deployment_manifest=f"{library.address}/manifest", fields=["16"])
+        told = await edge.refused("UpdateApp", change)
+        assert (told.message, told.reason) == (
+            "the app is being changed by too many at once",
+            "APP_CHANGING",
+        )
+        assert told.code is (
+            grpc.StatusCode.UNKNOWN if legacy else grpc.StatusCode.RESOURCE_EXHAUSTED
+        )
+        assert len(library.asked) == TRIES
+        shown = await kept(edge)
+        assert (shown.deployment_manifest, shown.annotations) == ("own", f"change {TRIES}")
 
 
 def documents(shown: App) -> list[Any]:

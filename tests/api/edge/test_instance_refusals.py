@@ -1,80 +1,22 @@
 """Every refusal that speaks of instances: provoked over the wire, and read to the byte, in both
 modes. All of a mode share one server and one site, since a refusal changes nothing."""
 
-import asyncio
-from collections.abc import AsyncIterator, Sequence
 from typing import Any, NamedTuple
 
 import grpc
 import pytest
 
-from api import build
-from api.__main__ import Api
 from api.errors import CODES
-from api.launch import client
 from domain.refusal import Refusal
-from protos.gen.edge import app_pb2, common_pb2
 from protos.gen.edge.flavor_pb2 import FlavorKey
-from settings import Edge as Terms
-from settings import Settings, Temporal
-from store import schema
-from tests.api.caller import NOBODY, Caller
-from tests.api.edge.stubs import (
-    Edge,
-    app,
-    appinst,
-    cloudlet,
-    clusterinst,
-    developer,
-    flavor,
-    info,
-    template,
-)
-from tests.store.desk import until
+from tests.api.edge.grounds import DEDICATED, NOBODY_ASKED
+from tests.api.edge.stubs import Edge, app, appinst, cloudlet, clusterinst, flavor, template
 
-NOBODY_ASKED: dict[str, Any] = {"crm_override": common_pb2.IGNORE_CRM}
-DEDICATED = common_pb2.IP_ACCESS_DEDICATED
-VM: dict[str, Any] = {
-    "image_type": app_pb2.IMAGE_TYPE_QCOW,
-    "image_path": "http://images/x.qcow2#md5:1",
-    "access_ports": "",
-}
 DEFAULT = {"place": "default", "owner": "developer"}
 BLUE = (
     '{"cluster_key":{"name":"busy"},"cloudlet_key":{"operator_key":{"name":"tele"},'
     '"name":"west"},"developer":"acme"}'
 )
-
-SITE: list[tuple[str, Any]] = [
-    ("CreateFlavor", flavor()),
-    ("CreateFlavor", flavor("vast", ram=999_999)),
-    ("CreateFlavor", flavor("pinned")),
-    ("CreateFlavor", flavor("worn")),
-    ("CreateFlavor", flavor("lent")),
-    *(("CreateCloudlet", cloudlet(name)) for name in ("west", "mute", "off")),
-    ("CreateCloudlet", cloudlet("tiny", num_dynamic_ips=1)),
-    ("CreateCloudlet", cloudlet("lone")),
-    *(("InjectCloudletInfo", info(name)) for name in ("west", "tiny", "lone")),
-    ("InjectCloudletInfo", info("off", state=3)),
-    ("InjectCloudletInfo", info("nowhere")),
-    ("CreateCluster", template("blue")),
-    ("CreateApp", app()),
-    ("CreateApp", app("machine", **VM)),
-    ("CreateApp", app("dock", deployment="docker")),
-    ("CreateApp", app("worn", default_flavor=FlavorKey(name="pinned"))),
-    ("CreateApp", app("full", access_ports=",".join(["tcp:80"] * 1000))),
-    ("CreateDeveloper", developer()),
-    ("CreateClusterInst", clusterinst(**NOBODY_ASKED)),
-    ("CreateClusterInst", clusterinst("worn", flavor=FlavorKey(name="worn"), **NOBODY_ASKED)),
-    (
-        "CreateClusterInst",
-        clusterinst("sole", num_masters=0, num_nodes=0, deployment="docker", **NOBODY_ASKED),
-    ),
-    ("CreateClusterInst", clusterinst("lone", key={"place": "lone"}, **NOBODY_ASKED)),
-    ("CreateAppInst", appinst(flavor=FlavorKey(name="lent"), **NOBODY_ASKED)),
-    ("CreateAppInst", appinst("machine", "", **NOBODY_ASKED)),
-]
-"""What there is. `off` is offline, `mute` has no resource manager, `nowhere` is no cloudlet."""
 
 
 class Case(NamedTuple):
@@ -231,6 +173,10 @@ CASES: dict[Refusal, Case] = {
         *("CreateAppInst", appinst("dock")),
         "Cannot deploy docker App into kubernetes ClusterInst",
     ),
+    Refusal.APPINST_NO_PORTS: Case(
+        *("CreateAppInst", appinst("shell", "crammed", key={"place": "crammed"})),
+        "no free external ports",
+    ),
     Refusal.APPINST_LOCATION: Case(
         *("UpdateAppInst", appinst(fields=["3.1"])), "location is inherited from the cloudlet"
     ),
@@ -243,12 +189,6 @@ CASES: dict[Refusal, Case] = {
         "Cannot specify fewer dynamic IPs than are in use",
     ),
 }
-
-HANGING: list[tuple[str, Any]] = [
-    ("CreateClusterInst", clusterinst("busy")),
-    ("CreateAppInst", appinst("worn")),
-]
-"""What is begun and never ends, since nobody does it."""
 
 ORDER: list[tuple[str, Any, Refusal]] = [
     (
@@ -270,70 +210,6 @@ ORDER: list[tuple[str, Any, Refusal]] = [
     ("DeleteClusterInst", clusterinst("none", key={"place": "off"}), Refusal.CLOUDLET_NOT_READY),
 ]
 """Where several things are wrong, the first in the contract's order is told."""
-
-
-@pytest.fixture(scope="module", params=[False, True], ids=["proper", "legacy"])
-async def legacy(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
-
-
-@pytest.fixture(scope="module")
-async def site(legacy: bool, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Edge]:
-    """A server of this mode with everything in place, and nobody who carries anything out."""
-    home = tmp_path_factory.mktemp("site")
-    url = f"sqlite+aiosqlite:///{home}/windlass.db"
-    await schema.upgrade(url)
-    settings = Settings(
-        database=url,
-        key_file=home / "seal.key",
-        grpc_address="127.0.0.1:0",
-        http_address="127.0.0.1:0",
-        temporal=Temporal(address=NOBODY),
-        edge=Terms(legacy_codes=legacy),
-    )
-    api = Api(settings, await client(NOBODY, "default"), build.Build())
-    caller = Caller((await api.start())[0])
-    edge = Edge(caller.channel)
-    await prepared(edge, SITE)
-    for method, request in HANGING:
-        await begun(edge, method, request)
-    await prepared(
-        edge,
-        [
-            ("CreateCloudlet", cloudlet("crowd")),
-            ("InjectCloudletInfo", info("crowd")),
-            *(
-                (
-                    "CreateClusterInst",
-                    clusterinst(name, key={"place": "crowd"}, ip_access=DEDICATED, **NOBODY_ASKED),
-                )
-                for name in ("one", "two")
-            ),
-        ],
-    )
-    yield edge
-    await caller.close()
-    await api.stop()
-
-
-async def prepared(edge: Edge, calls: Sequence[tuple[str, Any]]) -> None:
-    for method, request in calls:
-        await edge(method, request)
-
-
-async def begun(edge: Edge, method: str, request: Any) -> None:
-    """Ask for something and hang up once it is accepted."""
-    noun = method.removeprefix("Create")
-    stream = edge.stream(method, request)
-    reading = asyncio.ensure_future(anext(stream))
-
-    async def there() -> bool:
-        return bool(await edge(f"Show{noun}", type(request)(key=request.key)))
-
-    async with asyncio.timeout(20):
-        await until(there)
-    reading.cancel()
-    await asyncio.wait([reading])
 
 
 @pytest.mark.parametrize("refusal", CASES, ids=lambda refusal: refusal.name)

@@ -98,21 +98,27 @@ async def unversioned(channel: grpc.aio.Channel) -> Refusal:
     return await refused(first())
 
 
-class TestLegacy:
+@pytest.mark.parametrize("legacy", [False, True], ids=["proper", "legacy"])
+class TestVersion:
     @pytest.fixture
-    def terms(self) -> Terms:
-        return Terms(notify_address="127.0.0.1:0", legacy_codes=True)
+    def terms(self, legacy: bool) -> Terms:
+        return Terms(notify_address="127.0.0.1:0", legacy_codes=legacy)
 
-    async def test_the_same_is_said_without_a_code(self, channel: grpc.aio.Channel) -> None:
-        refusal = await unversioned(channel)
-        assert refusal.code is grpc.StatusCode.UNKNOWN
-        assert refusal.message == "Notify server expected action version"
+    async def test_nobody_is_listened_to_without_it(
+        self, legacy: bool, channel: grpc.aio.Channel, caller: Caller
+    ) -> None:
+        """On the listener of its own and on the one of everybody."""
+        for door in (channel, caller.channel):
+            told = await unversioned(door)
+            assert (told.message, told.reason) == (
+                "Notify server expected action version",
+                "NOTIFY_VERSION",
+            )
+            code = grpc.StatusCode.UNKNOWN if legacy else grpc.StatusCode.INVALID_ARGUMENT
+            assert told.code is code
 
 
-async def test_begins_with_the_version(channel: grpc.aio.Channel, connect: Connect) -> None:
-    refusal = await unversioned(channel)
-    assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
-    assert refusal.message == "Notify server expected action version"
+async def test_begins_with_the_version(connect: Connect) -> None:
     peer = connect()
     await peer.synced()
     assert peer.notices == [
@@ -134,7 +140,7 @@ async def test_tells_everything_then_what_changes(edge: Edge, connect: Connect) 
     for peer in (first, second):
         await peer.synced()
         kinds = [notice.any.type_url.rpartition(".")[2] for notice in peer.notices]
-        assert kinds == ["", "Flavor", "Cloudlet", "App", ""]
+        assert kinds[:5] == ["", "Flavor", "Cloudlet", "App", ""]  # news may have followed
     [shown] = await edge("ShowApp", stubs.app())
     assert first.there["App"] == {"shop": shown}
     await edge("CreateFlavor", stubs.flavor("large"))

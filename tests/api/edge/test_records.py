@@ -6,6 +6,7 @@ from typing import Any
 import grpc
 import pytest
 
+from settings import Edge as Terms
 from tests.api.edge.stubs import Edge, app, cloudlet, developer, flavor, operator, template
 
 NOUNS: dict[str, Callable[..., Any]] = {
@@ -84,3 +85,16 @@ async def test_a_create_that_is_repeated_under_its_id_is_one_create(noun: str, e
     await edge(f"Delete{noun}", NOUNS[noun]("alpha"), **gone)
     await edge(f"Delete{noun}", NOUNS[noun]("alpha"), **gone)
     assert await edge.names(noun, type(NOUNS[noun]())()) == []
+
+
+@pytest.mark.parametrize("legacy", [False, True], ids=["proper", "legacy"])
+class TestCloudlets:
+    @pytest.fixture
+    def terms(self, legacy: bool) -> Terms:
+        return Terms(legacy_codes=legacy)
+
+    async def test_are_described_without_a_word(self, edge: Edge) -> None:
+        """Their calls are streams, and end well without a message."""
+        for verb in ("Create", "Update", "Delete"):
+            assert await edge(f"{verb}Cloudlet", cloudlet(access_uri="u", fields=["4"])) == []
+        assert await edge("ShowCloudlet", cloudlet()) == []

@@ -18,8 +18,10 @@ from tests.api.edge.stubs import (
     app,
     at,
     cloudlet,
+    clusterinst,
     developer,
     flavor,
+    info,
     operator,
     template,
 )
@@ -32,7 +34,8 @@ class Case(NamedTuple):
     request: Any
     text: str
     before: Sequence[tuple[str, Any]] = ()
-    strict: bool = False
+    on: str = ""
+    """The setting without which it is not said."""
 
 
 FLAVOR = ("CreateFlavor", flavor())
@@ -50,6 +53,19 @@ def port(text: str) -> app_pb2.App:
 
 
 WEST = ("CreateCloudlet", cloudlet())
+STRICT, LIMITED = "strict_references", "enforce_resources"
+UNASKED: dict[str, Any] = {"crm_override": common_pb2.IGNORE_CRM}
+READY = [FLAVOR, ("CreateOperator", operator()), WEST, ("InjectCloudletInfo", info())]
+NEVER_SO_MUCH: dict[str, Any] = {"os_max_ram": 9_999, "os_max_vcores": 99, "os_max_vol_gb": 999}
+
+
+def full(what: str, **less: int) -> Case:
+    """What is said where everything is there but that."""
+    there = ("InjectCloudletInfo", info(**{**NEVER_SO_MUCH, **less}))
+    text = f"not enough {what} left on the cloudlet"
+    cluster = clusterinst(**UNASKED)
+    return Case("CreateClusterInst", cluster, text, [FLAVOR, WEST, there], LIMITED)
+
 
 CASES: dict[Refusal, Case] = {
     Refusal.KEY_TAKEN: Case(
@@ -122,6 +138,12 @@ CASES: dict[Refusal, Case] = {
         *("DeleteDeveloper", developer(), "Developer in use by Application"),
         [FLAVOR, ("CreateDeveloper", developer()), ("CreateApp", app())],
     ),
+    Refusal.DEVELOPER_HAS_CLUSTER: Case(
+        *("DeleteDeveloper", developer(), "Developer in use by ClusterInst"),
+        [*READY, ("CreateDeveloper", developer()), ("CreateClusterInst", clusterinst(**UNASKED))],
+        on=STRICT,
+    ),
+    Refusal.CLOUDLET_FULL: full("ram", os_max_ram=4_295),
     Refusal.OPERATOR_IN_USE: Case(
         *("DeleteOperator", operator(), "Operator in use by Cloudlet"),
         [("CreateOperator", operator()), WEST],
@@ -132,7 +154,7 @@ CASES: dict[Refusal, Case] = {
     Refusal.FLAVOR_IN_TEMPLATE: Case(
         *("DeleteFlavor", flavor(), "Flavor in use by Cluster template"),
         [FLAVOR, ("CreateCluster", template(default="small"))],
-        strict=True,
+        on=STRICT,
     ),
     Refusal.APP_FLAVOR: Case("CreateApp", app(), "Specified flavor not found"),
     Refusal.APP_IMAGE_TYPE: Case(
@@ -214,24 +236,37 @@ CASES: dict[Refusal, Case] = {
         f"{SOMEWHERE} could not be fetched: All connection attempts failed",
     ),
     Refusal.STRICT_OPERATOR: Case(
-        "CreateCloudlet", cloudlet(), "Specified operator not found", strict=True
+        "CreateCloudlet", cloudlet(), "Specified operator not found", on=STRICT
     ),
     Refusal.STRICT_DEVELOPER: Case(
-        "CreateApp", app(), "Specified developer not found", [FLAVOR], strict=True
+        "CreateApp", app(), "Specified developer not found", [FLAVOR], on=STRICT
     ),
 }
+
+ALSO: list[tuple[Refusal, Case]] = [
+    (Refusal.CLOUDLET_FULL, full("vcores", os_max_vcores=5)),
+    (Refusal.CLOUDLET_FULL, full("disk", os_max_vol_gb=203)),
+    (
+        Refusal.STRICT_DEVELOPER,
+        Case(
+            *("CreateClusterInst", clusterinst(**UNASKED), "Specified developer not found"),
+            READY,
+            on=STRICT,
+        ),
+    ),
+]
+"""The same of other things. More of what is said in several ways is in `test_more_refusals.py`."""
 
 ELSEWHERE = frozenset(
     {
         *(Refusal.APP_CHANGING, Refusal.NOTIFY_VERSION),
-        *(Refusal.APPINST_NO_PORTS, Refusal.CLOUDLET_FULL, Refusal.DEVELOPER_HAS_CLUSTER),
         *(story.refusal for story in test_streams.STORIES.values() if story.refusal),
         *test_exec.REFUSED,
         *test_instance_refusals.CASES,
     }
 )
-"""Provoked where it can be: in the tests of changes at the same time, of instances, of streams, and
-of commands."""
+"""Provoked where it can be, in both modes too: in the tests of apps, of notify, of instances, of
+streams, and of commands."""
 
 
 @pytest.fixture(scope="session")
@@ -243,18 +278,14 @@ async def migrated(tmp_path_factory: pytest.TempPathFactory) -> URL:
 
 
 @pytest.fixture
-def terms(refusal: Refusal, legacy: bool) -> Terms:
-    return Terms(
-        legacy_codes=legacy,
-        strict_references=CASES[refusal].strict,
-        fetch_allow=("http://127.0.0.1:1",),
-    )
+def terms(case: Case, legacy: bool) -> Terms:
+    terms = Terms(legacy_codes=legacy, fetch_allow=("http://127.0.0.1:1",))
+    return terms.model_copy(update=dict.fromkeys([case.on] if case.on else [], True))
 
 
 @pytest.mark.parametrize("legacy", [False, True], ids=["proper", "legacy"])
-@pytest.mark.parametrize("refusal", CASES, ids=lambda refusal: refusal.name)
-async def test_says_no_to_the_byte(refusal: Refusal, legacy: bool, edge: Edge) -> None:
-    case = CASES[refusal]
+@pytest.mark.parametrize(("refusal", "case"), [*CASES.items(), *ALSO])
+async def test_says_no_to_the_byte(refusal: Refusal, case: Case, legacy: bool, edge: Edge) -> None:
     for method, request in case.before:
         await edge(method, request)
     told = await edge.refused(case.method, case.request)
@@ -268,9 +299,9 @@ def test_no_refusal_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("legacy", [True])
-@pytest.mark.parametrize("refusal", [Refusal.KEY_TAKEN])
+@pytest.mark.parametrize("case", [CASES[Refusal.KEY_TAKEN]])
 async def test_what_is_not_the_contracts_keeps_its_code(
-    refusal: Refusal, legacy: bool, edge: Edge
+    case: Case, legacy: bool, edge: Edge
 ) -> None:
     key = (("x-request-id", "x" * 129),)
     told = await edge.refused("CreateOperator", operator(), metadata=key)
