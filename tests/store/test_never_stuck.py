@@ -12,7 +12,7 @@ from domain.tracking import Phase
 from domain.usage import Usage
 from store.rows import OperationRow, now
 from tests.store.desk import Desk
-from tests.workflows.edge import Site, described
+from tests.workflows.edge import ENDS, Site, described, nonsense
 
 pytestmark = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
 
@@ -76,4 +76,42 @@ async def test_whoever_insists_is_rid_of_it(
     assert await stands(site, noun) is None
     if noun is APP:
         await site.delete_cluster(override=INSISTING)
+    assert await site.usage() == Usage()
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["waited for", "left"])
+@pytest.mark.parametrize(("noun", "phase"), STATES)
+async def test_nonsense_changes_nothing(desk: Desk, noun: Noun, phase: Phase, waits: bool) -> None:
+    site = described(desk.database, desk.tail)
+    await brought(site, desk, noun, phase, waits=waits)
+    taken, ended = await site.usage(), await over(desk)
+    for word in nonsense(phase):
+        await site.say_of("blue", noun, word, "nonsense")
+        assert await stands(site, noun) is phase, word
+    assert (await site.usage(), await over(desk)) == (taken, ended)
+
+
+async def over(desk: Desk) -> list[bool]:
+    """Which operations have ended."""
+    return sorted(row.ended is not None for row in await desk.all(OperationRow))
+
+
+@pytest.mark.parametrize(("noun", "phase"), STATES)
+async def test_an_ordinary_call_leaves_what_is_left(desk: Desk, noun: Noun, phase: Phase) -> None:
+    """Where nobody waits any more. Only what was left half done has to be taken from whoever did
+    it; a resource manager that does as it is told then is asked all the same."""
+    site = described(desk.database, desk.tail)
+    await brought(site, desk, noun, phase, waits=False)
+    if (noun, phase) == (CLUSTER, Phase.DELETE_PREPARE):
+        await site.delete_app("agent", override=Override.CRM)
+    if (noun, phase) == (CLUSTER, Phase.DELETE_ERROR):
+        await site.create_cluster()
+        await site.say_of("blue", noun, Phase.READY)
+    half_done = phase in {word for asked, (begun, *_) in ENDS.items() for word in (asked, begun)}
+    await delete(site, noun, Override.TRANSIENT_STATE if half_done else Override.NONE)
+    assert await stands(site, noun) is Phase.DELETE_REQUESTED
+    await site.say_of("blue", noun, Phase.NOT_PRESENT)
+    assert await stands(site, noun) is None
+    if noun is APP:
+        await site.delete_cluster(override=Override.CRM)
     assert await site.usage() == Usage()

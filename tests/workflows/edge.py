@@ -23,7 +23,7 @@ from domain.override import Override
 from domain.patience import Patience
 from domain.record import Noun, Record
 from domain.standing import Report
-from domain.tracking import Phase
+from domain.tracking import ERRORS, Phase
 from domain.usage import Usage
 from store.appinsts import AppInsts
 from store.cloudlet_refs import CloudletRefs
@@ -52,6 +52,17 @@ ENDS: dict[Phase, tuple[Phase, Phase, Phase]] = {
     Phase.DELETE_REQUESTED: (Phase.DELETING, Phase.NOT_PRESENT, Phase.DELETE_ERROR),
 }
 """What is begun, what it comes to, and what it comes to that cannot be done."""
+
+
+def nonsense(at: Phase) -> list[Phase]:
+    """All that a resource manager could say, also that it has nothing to say, and that does not
+    belong there. Errors of a change go by any name."""
+    awaited = [ends for asked, ends in ENDS.items() if at in {asked, ends[0]}]
+    belongs = {word for ends in awaited for word in ends if word is not at}
+    if Phase.UPDATE_ERROR in belongs:
+        belongs |= ERRORS
+    return [word for word in Phase if word not in belongs]
+
 
 Fault = Callable[[Noun, Phase], str]
 """What a resource manager does with what is asked: nothing out of the ordinary (empty), `fail` it,

@@ -46,6 +46,7 @@ class Edge:
     """A client. Methods are called by their names, streams are read to their ends."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
+        self.channel = channel
         self._stubs = [
             stub(channel)
             for stub in (
