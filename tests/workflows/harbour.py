@@ -14,6 +14,8 @@ from temporalio.client import Client
 from activities.instances import Instances
 from activities.logbook import Logbook
 from activities.placing import Placing
+from activities.progress import Progress
+from activities.tracking import Tracking
 from api import build
 from api.__main__ import Api
 from clients.node_agent import NodeAgents
@@ -21,19 +23,24 @@ from domain.instance import Call, InstanceView
 from protos.gen.kudo import scheduler_pb2 as pb
 from protos.gen.kudo.scheduler_pb2_grpc import InstanceServiceStub
 from settings import Nodes, Settings, Temporal
-from store import placing
+from store import placing, tracking
+from store.clusters import Clusters
 from store.draining import Draining
 from store.engine import Database
 from store.fleet import Fleet
+from store.journal import Journal
 from store.marks import Marks
 from store.neglect import Neglect
 from store.node_rows import NodeRow
 from store.nodes import Leases
 from store.nodes import Nodes as NodeStore
 from store.observing import Observing
+from store.operations import Operations
 from store.rows import now
 from store.sealing import Seal
 from store.secrets import Secrets
+from store.tail import Tail
+from store.tracked import Terms
 from tests.agents import Host
 from tests.store.desk import until
 from workflows.rouse import Rouse
@@ -181,14 +188,18 @@ class Harbour:
 async def worker(
     client: Client, database: Database, prefix: str, folder: Path, *, cached: bool = True
 ) -> AsyncIterator[None]:
-    """A worker process, as far as instances need one; its key lies where the API's does."""
-    agents = NodeAgents(Secrets(database, Seal.from_file(folder / "seal.key")))
+    """A worker process, as far as instances need one, on nodes and at the edge; its key lies where
+    the API's does."""
+    vault = Secrets(database, Seal.from_file(folder / "seal.key"))
+    agents, tail = NodeAgents(vault), Tail(database)
     books = [
         Placing(
             placing.Placing(database, Fleet(snapshot_seconds=0)),
             Draining(database),
             Neglect(database),
-        )
+        ),
+        Progress(Operations(database), Clusters(database, vault), Journal(database, tail)),
+        Tracking(tracking.Tracking(database, Terms())),
     ]
     serving = Serving(prefix=prefix, graceful=timedelta(0), cached_workflows=1000 if cached else 0)
     hands = [Instances(agents, Observing(database))]
@@ -199,6 +210,7 @@ async def worker(
     finally:
         await asyncio.gather(*(each.shutdown() for each in workers))
         await asyncio.gather(*runs)
+        await tail.close()
         await agents.close()
 
 

@@ -22,19 +22,23 @@ from tests.workflows.test_instances import RUNS, Opening, opened
 __all__ = ["opened"]
 
 
+SMALL = Amounts(cpu=100, memory=100, disk=100)
+
+
 class Node:
     """A machine with an agent on it, which may go and come back."""
 
-    def __init__(self, id: str, place: Harbour, folder: Path, pool: str) -> None:
-        self.id, self._place, self._pool = id, place, pool
+    def __init__(
+        self, id: str, place: Harbour, folder: Path, pool: str, has: Amounts = SMALL
+    ) -> None:
+        self.id, self._place, self._pool, self._has = id, place, pool, has
         self._folder = folder / id
         self._folder.mkdir()
         self.runtime = Simulated(folder=self._folder)
         self._channel = grpc.aio.insecure_channel(place.address)
 
     async def up(self) -> None:
-        has = Amounts(cpu=100, memory=100, disk=100)
-        plan = Plan(node=self.id, folder=self._folder, pool=self._pool, has=has)
+        plan = Plan(node=self.id, folder=self._folder, pool=self._pool, has=self._has)
         self._agent = Agent(plan, self.runtime, self._channel)
         await self._agent.start()
         await asyncio.wait_for(self._agent.registered.wait(), PATIENCE_SECONDS)
@@ -53,11 +57,13 @@ class Node:
 
 
 @asynccontextmanager
-async def nodes(place: Harbour, folder: Path, **pools: str) -> AsyncIterator[list[Node]]:
+async def nodes(
+    place: Harbour, folder: Path, has: Amounts = SMALL, **pools: str
+) -> AsyncIterator[list[Node]]:
     async with AsyncExitStack() as stack:
         found = []
         for id, pool in pools.items():
-            node = Node(id, place, folder, pool)
+            node = Node(id, place, folder, pool, has)
             await node.up()
             stack.push_async_callback(node.close)
             await place.takes_work(node.id)
