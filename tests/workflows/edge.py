@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy import update
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.service import RPCError
 
@@ -32,10 +33,11 @@ from store.clusterinsts import ClusterInsts
 from store.engine import Database
 from store.journal import Journal
 from store.operations import Operations
+from store.rows import now
 from store.shelf import Shelf
 from store.steering import Steering
 from store.tail import Tail
-from store.tracked import Requested, Terms
+from store.tracked import ROWS, Requested, Terms
 from store.tracking import Tracking
 from tests.store.desk import until
 from workflows.catalogue import CATALOGUE
@@ -305,6 +307,14 @@ class Site:
             waiting = await store.observe(Report(key=key, phase=phase, errors=errors))
         if waiting is not None and self.client is not None:
             await self.nudge(waiting)
+
+    async def time_up(self, noun: Noun, key: str) -> None:
+        """Have the time run out that an instance's resource manager has."""
+        row = ROWS[noun]
+        ending = update(row).where(row.key == key).values(until=now()).returning(row.operation)
+        async with self.database.session(writes=True) as session:
+            operation = (await session.execute(ending)).scalar_one()
+        await self.nudge(OperationId(operation))
 
     async def nudge(self, operation: OperationId) -> None:
         with suppress(RPCError):  # it has not begun, or has ended

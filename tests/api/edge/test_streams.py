@@ -12,13 +12,11 @@ from sqlalchemy import update
 
 from api.errors import CODES
 from domain import key_text
-from domain.operation import OperationId
 from domain.record import Noun
 from domain.refusal import Refusal
 from domain.tracking import Phase
 from protos.gen.edge import common_pb2
 from protos.gen.edge.flavor_pb2 import FlavorKey
-from store.rows import now
 from store.tracked import ROWS
 from tests.api.edge.stubs import Edge, appinst, clusterinst
 from tests.api.edge.works import Served, followed
@@ -77,10 +75,7 @@ def time_up(noun: Noun, phase: Phase) -> Meanwhile:
 
     async def pass_by(site: Site, _edge: Edge, name: str) -> None:
         await stands(site, noun, name, phase)
-        await put(site, noun, name, until=now())
-        async with site.database.session(writes=False) as session:
-            row: Any = await session.get_one(ROWS[noun], row_key(noun, name))
-        await site.nudge(OperationId(row.operation))
+        await site.time_up(noun, row_key(noun, name))
 
     return pass_by
 

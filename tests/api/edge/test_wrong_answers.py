@@ -4,10 +4,13 @@ and whenever, its caller is told how it ended, and what is left can be left by a
 import asyncio
 from collections.abc import AsyncIterator
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pytest
+from sqlalchemy import update
 
+from api.edge import keys
+from domain.patience import Patience
 from domain.record import Noun
 from domain.tracking import Phase
 from domain.usage import Usage
@@ -15,11 +18,12 @@ from protos.gen.edge.app_inst_pb2 import AppInst, AppInstInfo
 from protos.gen.edge.clusterinst_pb2 import ClusterInst, ClusterInstInfo
 from protos.gen.edge.common_pb2 import IGNORE_TRANSIENT_STATE, TrackedState
 from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, UPDATE, Notice
+from store.rows import OperationRow, now
 from tests.api.caller import Refusal
 from tests.api.edge import stubs
 from tests.api.edge.peer import Peer
 from tests.api.edge.stubs import Edge
-from tests.api.edge.test_streams import GROWN, UNASKED, time_up
+from tests.api.edge.test_streams import GROWN, UNASKED
 from tests.api.edge.works import Served, followed
 from tests.workflows.edge import ENDS, Site, nonsense
 
@@ -37,6 +41,9 @@ UNDONE = {CREATED: GONE, UPDATED: READY, DELETED: READY}
 """What is made of it again where it did not work."""
 
 
+Calling: TypeAlias = "asyncio.Task[tuple[Any, Refusal | None]]"
+
+
 class Scene(NamedTuple):
     """One instance, its caller, and its resource manager."""
 
@@ -45,23 +52,31 @@ class Scene(NamedTuple):
     edge: Edge
     crm: Peer
     site: Site
+    app: str = "shop"
 
     def request(self, **more: Any) -> Any:
         if self.noun is CLUSTER:
             return stubs.clusterinst(self.name, **more)
-        return stubs.appinst("shop", self.name, **more)
+        return stubs.appinst(self.app, self.name, **more)
 
-    async def call(self, asked: Phase, **more: Any) -> "asyncio.Task[tuple[Any, Refusal | None]]":
-        """Ask for something, and wait until the resource manager has been asked for it."""
+    def calling(self, asked: Phase, **more: Any) -> Calling:
+        """Ask for something."""
         verb = asked.partition("_")[0].capitalize()
         request = self.request(**(GROWN if asked is UPDATED else {}), **more)
-        calling = asyncio.create_task(followed(self.edge, f"{verb}{self.noun}", request))
+        return asyncio.create_task(followed(self.edge, f"{verb}{self.noun}", request))
+
+    async def call(self, asked: Phase, **more: Any) -> Calling:
+        """Ask for something, and wait until the resource manager has been asked for it."""
+        calling = self.calling(asked, **more)
         await self.told(asked)
         return calling
 
     async def told(self, phase: Phase) -> None:
         """Wait until the resource manager has been told that the instance stands so."""
-        kind, short = str(self.noun), self.name if self.noun is CLUSTER else f"shop@{self.name}"
+        kind, short = (
+            str(self.noun),
+            self.name if self.noun is CLUSTER else f"{self.app}@{self.name}",
+        )
         await self.crm.until(lambda: _stands(self.crm.there[kind].get(short)) is phase)
 
     def say(self, phase: Phase) -> None:
@@ -72,6 +87,11 @@ class Scene(NamedTuple):
             said.state = TrackedState.Value(phase)
             said.errors.extend([BROKE] * phase.endswith("ERROR"))
         self.crm.tell(said, DELETE if phase is GONE else UPDATE)
+
+    async def time_up(self, at: Phase) -> None:
+        """Have the resource manager's time run out once it has come so far."""
+        await self.told(at)
+        await self.site.time_up(self.noun, keys.of(self.request()))
 
     async def heard(self) -> None:
         """Wait until all that was said has been heard."""
@@ -112,8 +132,13 @@ async def scene(noun: Noun, asked: Phase, served: Served, crm: Peer) -> AsyncIte
     if noun is APP and asked is not CREATED:
         await scene.edge("CreateAppInst", stubs.appinst("shop", scene.name, **UNASKED))
     yield scene
-    await served.site.clear()
-    assert await served.site.usage() == Usage()
+    await cleared(served.site)
+
+
+async def cleared(site: Site) -> None:
+    """Whatever is left can be deleted by who insists, and gives all back."""
+    await site.clear()
+    assert await site.usage() == Usage()
 
 
 FAULTS = ("refuses", "falls silent", "does it too late", "fails too late", "talks nonsense")
@@ -165,7 +190,7 @@ async def test_whatever_is_answered_a_call_leaves_what_is_left(
             scene.say(word)
         scene.say(well)
     else:
-        await time_up(scene.noun, at)(scene.site, scene.edge, scene.name)
+        await scene.time_up(at)
     told, refusal = await calling
     reason, left = ends(fault, asked, at)
     assert (refusal.reason if refusal else "") == reason
@@ -182,3 +207,153 @@ async def test_whatever_is_answered_a_call_leaves_what_is_left(
     _, refusal = await calling
     assert refusal is None
     assert await scene.left() is ENDS[asked][1]
+
+
+class Chain(NamedTuple):
+    """A call that is made of several, what is done about each, and how it all ends."""
+
+    asked: tuple[str, Phase]
+    steps: tuple[tuple[str, Phase | None], ...]
+    """Who is asked for, or spoken of; None: their time runs out."""
+    reason: str
+    left: dict[str, Phase]
+    before: tuple[str, ...] = ()
+    made: str = ""
+    """What the cluster's name begins with: whether it is made for the app."""
+
+
+AUTO = "autocluster"
+CLUSTER_MADE = (("cluster", CREATED), ("cluster", READY))
+APP_GONE = (("app", DELETED), ("app", GONE))
+AGENT_GONE = (("agent", DELETED), ("agent", GONE))
+CLUSTER_GONE = (("cluster", DELETED), ("cluster", GONE))
+INSIDE = ("cluster", "agent")
+
+
+def made(*steps: tuple[str, Phase | None], reason: str = "", **left: Phase) -> Chain:
+    return Chain(("app", CREATED), steps, reason, left, made=AUTO)
+
+
+def given_up(*steps: tuple[str, Phase | None], reason: str = "", **left: Phase) -> Chain:
+    return Chain(("app", DELETED), steps, reason, left, before=("app",), made=AUTO)
+
+
+def torn_down(*steps: tuple[str, Phase | None], reason: str = "", **left: Phase) -> Chain:
+    return Chain(("cluster", DELETED), steps, reason, left, before=INSIDE)
+
+
+CHAINS = [
+    made(*CLUSTER_MADE, ("app", CREATED), ("app", READY), cluster=READY, app=READY),
+    made(("cluster", CREATED), ("cluster", Phase.CREATE_ERROR), reason="INSTANCE_FAILED"),
+    made(("cluster", CREATED), ("cluster", None), reason="INSTANCE_OVERDUE"),
+    made(
+        *(("cluster", CREATED), ("cluster", Phase.CREATING), ("cluster", None)),
+        reason="APPINST_CLUSTER_NOT_READY",
+    ),
+    made(*(*CLUSTER_MADE, ("app", CREATED), ("app", Phase.CREATE_ERROR)), reason="INSTANCE_FAILED"),
+    made(*CLUSTER_MADE, ("app", CREATED), ("app", None), reason="INSTANCE_OVERDUE"),
+    made(
+        *(*CLUSTER_MADE, ("app", CREATED), ("app", Phase.CREATING), ("app", None)),
+        cluster=READY,
+        app=Phase.CREATING,
+    ),
+    given_up(*APP_GONE, *CLUSTER_GONE),
+    given_up(*APP_GONE, ("cluster", DELETED), ("cluster", Phase.DELETE_ERROR), cluster=READY),
+    given_up(*APP_GONE, ("cluster", DELETED), ("cluster", None), cluster=READY),
+    given_up(
+        *(*APP_GONE, ("cluster", DELETED), ("cluster", Phase.DELETING), ("cluster", None)),
+        cluster=Phase.DELETING,
+    ),
+    given_up(
+        *(("app", DELETED), ("app", Phase.DELETE_ERROR)),
+        reason="INSTANCE_FAILED",
+        cluster=READY,
+        app=READY,
+    ),
+    given_up(
+        *(("app", DELETED), ("app", Phase.DELETING), ("app", None)),
+        cluster=READY,
+        app=Phase.DELETING,
+    ),
+    torn_down(*AGENT_GONE, *CLUSTER_GONE),
+    torn_down(("agent", DELETED), ("agent", Phase.DELETE_ERROR), *CLUSTER_GONE),
+    torn_down(("agent", DELETED), ("agent", None), *CLUSTER_GONE),
+    torn_down(("agent", DELETED), ("agent", Phase.DELETING), ("agent", None), *CLUSTER_GONE),
+    torn_down(
+        *(*AGENT_GONE, ("cluster", DELETED), ("cluster", Phase.DELETE_ERROR)),
+        reason="INSTANCE_FAILED",
+        cluster=READY,
+    ),
+]
+
+
+def called(chain: Chain) -> str:
+    return "-".join([*chain.asked, *(f"{who} {phase}" for who, phase in chain.steps)])
+
+
+@pytest.mark.parametrize("chain", CHAINS, ids=called)
+async def test_whatever_is_answered_of_the_parts_the_whole_ends(
+    chain: Chain, served: Served, crm: Peer
+) -> None:
+    name = f"{chain.made or 'c'}{next(NUMBERS)}"
+    scenes = {
+        "cluster": Scene(CLUSTER, name, served.proper, crm, served.site),
+        **{
+            who: Scene(APP, name, served.proper, crm, served.site, app)
+            for who, app in (("app", "shop"), ("agent", "agent"))
+        },
+    }
+    for who in chain.before:
+        await served.proper(f"Create{scenes[who].noun}", scenes[who].request(**UNASKED))
+    who, asked = chain.asked
+    calling = scenes[who].calling(asked)
+    at = asked
+    for who, phase in chain.steps:
+        if phase is None:
+            await scenes[who].time_up(at)
+        elif phase in ENDS:
+            await scenes[who].told(phase)
+        else:
+            scenes[who].say(phase)
+        at = phase or at
+    _, refusal = await calling
+    assert (refusal.reason if refusal else "") == chain.reason
+    for who, scene in scenes.items():
+        left = chain.left.get(who, GONE)
+        assert await scene.left() is left
+        await scene.told(left)
+        assert (scene.noun, left) in WAYS_OUT
+    await cleared(served.site)
+
+
+async def test_what_is_busy_in_a_cluster_is_not_waited_for_for_ever(
+    served: Served, crm: Peer
+) -> None:
+    """Its resource manager fell silent over what gives way, so the cluster is kept, until whoever
+    wants it gone insists on that first."""
+    name = f"c{next(NUMBERS)}"
+    cluster, agent = (
+        Scene(noun, name, served.proper, crm, served.site, "agent") for noun in (CLUSTER, APP)
+    )
+    await served.proper("CreateClusterInst", cluster.request(**UNASKED))
+    creating = await agent.call(CREATED)
+    agent.say(Phase.CREATING)
+    await agent.time_up(Phase.CREATING)
+    assert (await creating)[1] is None
+    deleting = cluster.calling(DELETED)
+    await cluster.told(Phase.DELETE_PREPARE)
+    async with served.site.database.session(writes=True) as session:
+        long_ago = now() - Patience().clusterinst_delete
+        running = update(OperationRow).where(OperationRow.ended.is_(None))
+        await session.execute(running.values(created=long_ago))
+    _, refusal = await deleting
+    assert refusal is not None
+    assert refusal.message == "AppInst busy, cannot delete"
+    assert (await cluster.left(), await agent.left()) == (READY, Phase.CREATING)
+    await cluster.told(READY)
+    for scene in (agent, cluster):
+        asked, more = WAYS_OUT[scene.noun, await scene.left()]
+        calling = await scene.call(asked, **more)
+        scene.say(GONE)
+        assert (await calling)[1] is None
+    await cleared(served.site)
