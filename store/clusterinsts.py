@@ -295,7 +295,7 @@ async def _ground(session: AsyncSession, draft: ClusterInst) -> Ground:
 def _refuse_if_taken(
     row: ClusterInstRow | None, running: OperationRow | None, override: Override
 ) -> None:
-    if row is not None and row.phase == Phase.CREATE_ERROR and not override.displaces:
+    if row is not None and row.phase == Phase.CREATE_ERROR:
         hint = awaiting.failed_before(Noun.CLUSTER_INST, Aim.CREATE, tracked.errors_of(row))
         raise Refusal.KEY_TAKEN().after([hint])
     refuse_if(running is not None and not override.displaces, Refusal.KEY_TAKEN)

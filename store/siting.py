@@ -206,7 +206,7 @@ async def write(
 def refuse_if_taken(
     row: AppInstRow | None, running: OperationRow | None, override: Override
 ) -> None:
-    if row is not None and row.phase == Phase.CREATE_ERROR and not override.displaces:
+    if row is not None and row.phase == Phase.CREATE_ERROR:
         hint = awaiting.failed_before(Noun.APP_INST, Aim.CREATE, tracked.errors_of(row))
         raise Refusal.KEY_TAKEN().after([hint])
     refuse_if(running is not None and not override.displaces, Refusal.KEY_TAKEN)

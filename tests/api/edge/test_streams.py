@@ -99,6 +99,7 @@ async def displaced(site: Site, edge: Edge, name: str) -> None:
 
 UNASKED: dict[str, Any] = {"crm_override": common_pb2.IGNORE_CRM}
 FORGIVEN: dict[str, Any] = {"crm_override": common_pb2.IGNORE_CRM_ERRORS}
+INSISTING: dict[str, Any] = {"crm_override": common_pb2.IGNORE_TRANSIENT_STATE}
 DEFAULT: dict[str, Any] = {"key": {"place": "default", "owner": "developer"}}
 NOBODYS: dict[str, Any] = {"key": {"developer": ""}}
 GROWN: dict[str, Any] = {"num_nodes": 3, "fields": ["14"]}
@@ -159,6 +160,12 @@ STORIES: dict[tuple[str, str], Story] = {
     ("CreateClusterInst", "nobody asked"): Story(of_cluster(**UNASKED), ("Created successfully",)),
     ("CreateClusterInst", "over what failed"): Story(
         of_cluster(),
+        ("Previous create of this ClusterInst failed, too, late; delete it first",),
+        *(HERE, obeys, Refusal.KEY_TAKEN, "Key already exists"),
+        lost=(CLUSTER, Phase.CREATE_ERROR),
+    ),
+    ("CreateClusterInst", "over what failed, whatever is under way"): Story(
+        of_cluster(**INSISTING),
         ("Previous create of this ClusterInst failed, too, late; delete it first",),
         *(HERE, obeys, Refusal.KEY_TAKEN, "Key already exists"),
         lost=(CLUSTER, Phase.CREATE_ERROR),
@@ -260,6 +267,12 @@ STORIES: dict[tuple[str, str], Story] = {
     ),
     ("CreateAppInst", "over what failed"): Story(
         of_shop(),
+        ("Previous create of this AppInst failed, too, late; delete it first",),
+        *(RUNS, obeys, Refusal.KEY_TAKEN, "Key already exists"),
+        lost=(APP, Phase.CREATE_ERROR),
+    ),
+    ("CreateAppInst", "over what failed, whatever is under way"): Story(
+        of_shop(**INSISTING),
         ("Previous create of this AppInst failed, too, late; delete it first",),
         *(RUNS, obeys, Refusal.KEY_TAKEN, "Key already exists"),
         lost=(APP, Phase.CREATE_ERROR),
