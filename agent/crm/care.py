@@ -65,6 +65,10 @@ MAKING = {states.CREATE_REQUESTED, states.CREATING}
 WANTED = {*MAKING, states.UPDATE_REQUESTED, states.UPDATING, states.READY}
 """In these an instance is to be as it is described."""
 
+GOING = {states.DELETE_REQUESTED, states.DELETING}
+"""In these it has been taken away by whoever says nothing of it any more. In all others it may be
+there, though one who has been started anew has never said so."""
+
 ERRORS = frozenset({states.CREATE_ERROR, states.UPDATE_ERROR, states.DELETE_ERROR})
 
 
@@ -140,7 +144,7 @@ class Care:
         job = self._working.pop(key, None)
         if job is not None:
             job.task.cancel()
-        if job is not None or self._said(instance) is not None:
+        if job or self._said(instance) is not None or instance.state not in GOING:
             self._begin(instance, partial(self._clear_away, instance, job and job.task))
 
     def keep_only(self, there: Collection[bytes]) -> None:

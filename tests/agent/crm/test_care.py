@@ -246,6 +246,15 @@ async def test_what_is_given_up_is_cleared_away(bench: Bench) -> None:
     assert not bench.platform.clusters
 
 
+async def test_what_an_earlier_start_had_made_is_cleared_away_too(bench: Bench) -> None:
+    """It has said nothing of it since it was started anew."""
+    await bench.platform.create_cluster(cluster("READY"))
+    bench.hear(cluster("READY"))
+    bench.hear(ClusterInst(key=CLUSTER), DELETE)
+    await bench.says("gone")
+    assert not bench.platform.clusters
+
+
 async def test_an_app_does_not_outlive_the_cluster_that_goes_first(bench: Bench) -> None:
     """Of what goes in one transaction clusters are told of before apps."""
     for message in (App(key=APP), cluster("READY"), Flavor(key=FlavorKey(name="small"))):

@@ -32,6 +32,8 @@ class Served(NamedTuple):
     proper: Edge
     legacy: Edge
     site: Site
+    address: str
+    """Where the first of them is."""
 
 
 @asynccontextmanager
@@ -72,7 +74,7 @@ async def serving(temporal: Client, home: Path) -> AsyncIterator[Served]:
             ("CreateApp", app("agent", access_ports="", del_opt=app_pb2.AUTO_DELETE)),
         ):
             await edges[0](method, request)
-        yield Served(edges[0], edges[1], site)
+        yield Served(edges[0], edges[1], site, callers[0].address)
         managing.cancel()
         await asyncio.wait([managing])
         for caller, api in zip(callers, apis, strict=True):
