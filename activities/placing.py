@@ -4,7 +4,8 @@ from datetime import timedelta
 
 from temporalio import activity
 
-from domain.errand import Emptying, Errand, Outcome, Stumble
+from domain.errand import BOOKED, Emptying, Errand, Outcome, Stumble
+from domain.errors import Unavailable
 from domain.frozen import Frozen
 from domain.instance import InstanceUid
 from store import placing as stores
@@ -13,6 +14,10 @@ from store.neglect import Neglect
 
 UNHEEDED = timedelta(seconds=5)
 """By then whoever wrote a wish has told its workflow, if it could."""
+
+BOOKED_AT_ONCE = 8
+"""A node is given up and another found, and then somebody has to be asked. More comes of others
+who change the instance at that moment, and is left to the next try."""
 
 
 class Asleep(Frozen):
@@ -31,13 +36,14 @@ class Placing:
 
     @activity.defn(name="placing.consider")
     async def consider(self, uid: InstanceUid) -> Errand:
-        """What is due for an instance."""
-        return await self._placing.consider(uid)
-
-    @activity.defn(name="placing.settle")
-    async def settle(self, errand: Errand) -> None:
-        """Find it a node, or give one up: what touches our own rows alone."""
-        await self._placing.settle(errand)
+        """What is due for an instance, once all is done that touches our own rows alone: a node was
+        found for it, or one given up. Safe to repeat: what is done is no longer due."""
+        for _ in range(BOOKED_AT_ONCE):
+            errand = await self._placing.consider(uid)
+            if errand.what not in BOOKED:
+                return errand
+            await self._placing.settle(errand)
+        raise Unavailable(f"instance {uid} is changed again and again", subject=uid)
 
     @activity.defn(name="placing.done")
     async def done(self, outcome: Outcome) -> None:

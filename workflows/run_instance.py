@@ -13,7 +13,7 @@ from temporalio.workflow import ActivityConfig
 from activities.errors import understood
 from activities.instances import Instances
 from activities.placing import Placing
-from domain.errand import BOOKED, Errand, Outcome, Stumble, What
+from domain.errand import Errand, Outcome, Stumble, What
 from domain.instance import InstanceUid
 from domain.operation import NUDGE
 from workflows.books import book
@@ -47,7 +47,8 @@ class Hand(NamedTuple):
 
 @workflow.defn
 class RunInstance:
-    """Asks what is due for its instance, has it done, and asks again.
+    """Asks what is due for its instance, has it done, and asks again. What needs no node asked is
+    done with the question: fifty instances of a lost node are placed anew in a moment.
 
     It knows nothing but the instance's uid, and decides nothing: whatever becomes of it, another
     under the same id goes on where it was. What is under way goes on while something is looked up,
@@ -66,10 +67,7 @@ class RunInstance:
             if errand.what is What.OVER:
                 await self._put_down()
                 return
-            if errand.what in BOOKED:
-                await self._put_down()
-                await book(Placing.settle, errand)
-            elif errand.what is What.WAIT:
+            if errand.what is What.WAIT:
                 await self._put_down()
                 await self._news(nudges, errand)
             else:

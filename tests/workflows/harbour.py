@@ -47,6 +47,10 @@ from workflows.rouse import Rouse
 from workflows.serving import Serving, crew
 
 PATIENCE_SECONDS = 20.0
+
+BOOKS_END = timedelta(seconds=2)
+"""What a worker that goes gives its hands. One that cancels a local activity waits for ever: the SDK
+does not hear of its end."""
 """How long what has to come may take to come. Only who waits in vain waits so long."""
 
 
@@ -201,7 +205,8 @@ async def worker(
         Progress(Operations(database), Clusters(database, vault), Journal(database, tail)),
         Tracking(tracking.Tracking(database, Terms())),
     ]
-    serving = Serving(prefix=prefix, graceful=timedelta(0), cached_workflows=1000 if cached else 0)
+    cache = 1000 if cached else 0
+    serving = Serving(prefix=prefix, graceful=BOOKS_END, cached_workflows=cache)
     hands = [Instances(agents, Observing(database))]
     workers = crew(client, hands, books, [Logbook(Marks(database))], serving).values()
     runs = [asyncio.create_task(each.run()) for each in workers]
