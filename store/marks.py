@@ -324,5 +324,5 @@ def _of_slot(mark: Mark) -> dict[str, Any]:
     if phase is not None:
         changes["phase"] = phase
         if stays := UNMOVED.get((mark.step.verb, mark.sighting)):
-            changes["phase"] = case((SLOTS.c.phase == stays, stays), else_=phase)
+            changes["phase"] = case((SLOTS.c.phase.in_(stays), SLOTS.c.phase), else_=phase)
     return {**changes, "changed": now()} if changes else changes
