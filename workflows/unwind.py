@@ -19,6 +19,7 @@ from workflows.together import ended
 class _Undo(NamedTuple):
     name: str
     take_back: Callable[[], Awaitable[Any]]
+    decides: bool = False
 
 
 class Unwind:
@@ -41,10 +42,12 @@ class Unwind:
         how: ActivityConfig = STUBBORN,
         *,
         turn: int = 1,
+        decides: bool = False,
     ) -> None:
-        """Remember how to take a step back."""
+        """Remember how to take a step back. If one that `decides` fails, what was added for this
+        subject before it stays as it is."""
         take_back = partial(undo, step, subject, how, turn=turn)
-        self._lanes.setdefault(subject.named, []).append(_Undo(name_of(step), take_back))
+        self._lanes.setdefault(subject.named, []).append(_Undo(name_of(step), take_back, decides))
 
     def add_all(self, subject: Named, work: Callable[[], Awaitable[None]]) -> None:
         """Remember several steps back, of which one says whether the next is needed."""
@@ -76,8 +79,10 @@ class Unwind:
 
     async def _walk(self, lane: list[_Undo]) -> None:
         while lane:
-            name, take_back = lane.pop()
+            step = lane.pop()
             try:
-                await take_back()
+                await step.take_back()
             except FailureError as error:
-                workflow.logger.warning("left behind: %s: %s", name, error)
+                workflow.logger.warning("left behind: %s: %s", step.name, error)
+                if step.decides:
+                    lane.clear()
