@@ -61,3 +61,9 @@ class Kubeadm:
     async def renew_kubelet(self, upgrading: Upgrading) -> None:
         """Safe to repeat: a run under way or over is found, not begun again."""
         await self._nodes.renew_kubelet(upgrading)
+
+    @activity.defn(name="kubeadm.see_through")
+    async def see_through(self, upgrading: Upgrading) -> bool:
+        """Safe to repeat: it waits for what is under way and begins nothing, so that whoever calls
+        an upgrade off starts none. Whether the kubelet was renewed."""
+        return await self._nodes.see_through(upgrading)

@@ -181,6 +181,7 @@ FILLED: dict[tuple[str, Sighting], SlotPhase] = {
     ("kubeadm.initialise", Sighting.ENDED): SlotPhase.JOINED,
     ("kubeadm.join", Sighting.ENDED): SlotPhase.JOINED,
     ("kubernetes.wait_node", Sighting.ENDED): SlotPhase.HEALTHY,
+    ("kubernetes.wait_version", Sighting.ENDED): SlotPhase.HEALTHY,
     ("kubernetes.check_node", Sighting.ENDED): SlotPhase.HEALTHY,
     ("kubernetes.wait_return", Sighting.ENDED): SlotPhase.HEALTHY,
     ("kubernetes.cordon", Sighting.ENDED): SlotPhase.DRAINING,
@@ -202,13 +203,16 @@ STUMBLED: dict[str, SlotPhase] = {
 """What a slot is once such a step has stumbled for good: its machine, not the plan, is at fault."""
 
 
-UNMOVED: dict[tuple[str, Sighting], SlotPhase] = {
-    ("kubernetes.wait_node", Sighting.ENDED): SlotPhase.DRAINING,
-    ("kubernetes.wait_node", Sighting.STUMBLED): SlotPhase.HEALTHY,
-    ("kubernetes.uncordon", Sighting.ENDED): SlotPhase.JOINED,
+UNMOVED: dict[tuple[str, Sighting], frozenset[SlotPhase]] = {
+    ("kubernetes.wait_node", Sighting.ENDED): frozenset({SlotPhase.DRAINING}),
+    ("kubernetes.wait_node", Sighting.STUMBLED): frozenset({SlotPhase.HEALTHY}),
+    ("kubernetes.wait_version", Sighting.ENDED): frozenset({SlotPhase.DRAINING}),
+    ("kubernetes.cordon", Sighting.ENDED): frozenset(SlotPhase) - {SlotPhase.HEALTHY},
+    ("kubernetes.uncordon", Sighting.ENDED): frozenset(SlotPhase) - {SlotPhase.DRAINING},
 }
-"""The phase of which such a sighting says nothing: a node that is Ready may be closed to pods all
-the same, one that works is not given up for one look, and one that is open need not be Ready."""
+"""The phases of which such a sighting says nothing: a node that is Ready may be closed to pods all
+the same, and one that works is not given up for one look. A node that is closed or open need not be
+Ready, nor heard of: only one that works is emptied, and only what was is open again."""
 
 
 def filled(verb: str, sighting: Sighting, *, final: bool) -> SlotPhase | None:

@@ -261,6 +261,10 @@ class Nodes(Protocol):
         """Install the release's kubelet and kubectl, and restart the kubelet. Asking again finds
         it done."""
 
+    async def see_through(self, upgrading: Upgrading) -> bool:
+        """Wait until nothing of this upgrade runs on the host any more; none of it is begun by
+        that, nor afterwards by an order that was on its way. Whether the kubelet was renewed."""
+
     async def inside(self, control_planes: Sequence[Machine]) -> Inside:
         """What the hosts of a cluster's control plane tell of its etcd and their certificates, as
         far as they can be reached; it never fails for one that cannot."""

@@ -228,6 +228,9 @@ class MemoryNodes:
             raise Failed(f"kubeadm has not upgraded {metal.system_id} to {version}")
         metal.kubelet = version
 
+    async def see_through(self, upgrading: Upgrading) -> bool:
+        return self._world.metal(upgrading.machine).kubelet == upgrading.release.version
+
     def _refuse_a_newer_kubelet(self, machine: Machine, kubelet: str) -> None:
         """A control plane's kubelet may be newer than the other servers: each goes with its own."""
         servers = self._world.servers(machine.slot.cluster_uid)

@@ -62,6 +62,7 @@ class _Operation:
     stage: str
     ended: datetime | None
     paused_by: str
+    cancel_requested: bool
     waiting_on: str
     headline: str
     steps: int
@@ -167,8 +168,8 @@ class _Page:
         begins = mark.sighting is Sighting.BEGAN and not mark.step.undo
         if begins and operation.stage != Stage.RUNNING:
             return _stale(mark, f"is {operation.stage}")
-        if begins and operation.paused_by and not self._is_known(mark):
-            return _refused(mark, f"is paused by {operation.paused_by}", reason=PAUSED)
+        if begins and (why := _rests(operation)) and not self._is_known(mark):
+            return _refused(mark, why, reason=PAUSED)
         step = self._step(mark)
         if mark.attempt < step.attempts:  # Temporal has given that attempt up
             late = mark.sighting is Sighting.BEGAN
@@ -254,6 +255,14 @@ async def _each(
         await connection.execute(statement, rows)
 
 
+def _rests(operation: _Operation) -> str:
+    """Why no step may begin; empty if one may. Whoever is called off hears of it from Temporal,
+    and that may be a moment later."""
+    if operation.cancel_requested:
+        return "is being called off"
+    return f"is paused by {operation.paused_by}" if operation.paused_by else ""
+
+
 def _stale(mark: Mark, why: str) -> Conflict:
     return _refused(mark, why, reason=STALE)
 
@@ -315,5 +324,5 @@ def _of_slot(mark: Mark) -> dict[str, Any]:
     if phase is not None:
         changes["phase"] = phase
         if stays := UNMOVED.get((mark.step.verb, mark.sighting)):
-            changes["phase"] = case((SLOTS.c.phase == stays, stays), else_=phase)
+            changes["phase"] = case((SLOTS.c.phase.in_(stays), SLOTS.c.phase), else_=phase)
     return {**changes, "changed": now()} if changes else changes

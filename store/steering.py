@@ -29,6 +29,7 @@ class Wishes(Frozen):
     """What a workflow finds when it looks."""
 
     paused: bool
+    """Whether it is to take no further step: until it may again, or is told to stop."""
 
 
 class Passage(Frozen):
@@ -108,7 +109,7 @@ class Steering(Store):
         look, since they tell nobody."""
         row = await operations.locked(session, operation)
         row.heeded = row.heeded or heeds
-        return Wishes(paused=bool(row.paused_by))
+        return Wishes(paused=bool(row.paused_by) or row.cancel_requested)
 
     @transaction
     async def arrive(

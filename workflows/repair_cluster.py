@@ -145,7 +145,7 @@ class RepairCluster:
         unwind.add(Kubeadm.reset, machine, IN_PASSING)
         unwind.add(Kubernetes.delete_node, node, COURTESY)
         if _leads(each):
-            unwind.add(Kubeadm.leave, self._growth.joining(plan, machine), BRIEF)
+            unwind.add(Kubeadm.leave, growth.joining(plan, machine), BRIEF, decides=True)
             try:
                 await growth.point(plan, growth.working)
                 await self._leave(plan, machine)

@@ -2,18 +2,24 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 from temporalio.workflow import ActivityConfig
 
+from activities.verbs import name_of
 from workflows.policies import STUBBORN
-from workflows.steps import Subject, undo
+from workflows.steps import Named, Subject, undo
 from workflows.together import ended
 
-_Step = Callable[[], Awaitable[Any]]
+
+class _Undo(NamedTuple):
+    name: str
+    take_back: Callable[[], Awaitable[Any]]
+    decides: bool = False
 
 
 class Unwind:
@@ -27,7 +33,7 @@ class Unwind:
     one added as `STUBBORN`, which is the rule, is tried until it succeeds."""
 
     def __init__(self) -> None:
-        self._lanes: dict[str, list[_Step]] = {}
+        self._lanes: dict[str, list[_Undo]] = {}
 
     def add(
         self,
@@ -36,16 +42,16 @@ class Unwind:
         how: ActivityConfig = STUBBORN,
         *,
         turn: int = 1,
+        decides: bool = False,
     ) -> None:
-        """Remember how to take a step back."""
+        """Remember how to take a step back. If one that `decides` fails, what was added for this
+        subject before it stays as it is."""
+        take_back = partial(undo, step, subject, how, turn=turn)
+        self._lanes.setdefault(subject.named, []).append(_Undo(name_of(step), take_back, decides))
 
-        async def take_back() -> None:
-            try:
-                await undo(step, subject, how, turn=turn)
-            except FailureError as error:
-                workflow.logger.warning("left behind: %s %s: %s", step, subject.named, error)
-
-        self._lanes.setdefault(subject.named, []).append(take_back)
+    def add_all(self, subject: Named, work: Callable[[], Awaitable[None]]) -> None:
+        """Remember several steps back, of which one says whether the next is needed."""
+        self._lanes.setdefault(subject.named, []).append(_Undo(work.__name__, work))
 
     def forget(self, subject: Subject, *, steps: int = 1) -> None:
         """What was added last for this subject has been taken back already, or never will be."""
@@ -71,6 +77,12 @@ class Unwind:
             workflow.set_current_details("undoing")
             await ended([asyncio.create_task(self._walk(lane)) for lane in self._lanes.values()])
 
-    async def _walk(self, lane: list[_Step]) -> None:
+    async def _walk(self, lane: list[_Undo]) -> None:
         while lane:
-            await lane.pop()()
+            step = lane.pop()
+            try:
+                await step.take_back()
+            except FailureError as error:
+                workflow.logger.warning("left behind: %s: %s", step.name, error)
+                if step.decides:
+                    lane.clear()

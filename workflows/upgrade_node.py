@@ -1,5 +1,7 @@
 """One node brought from one release to the next, without leaving its cluster."""
 
+from contextlib import suppress
+
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
@@ -18,7 +20,7 @@ from workflows.policies import (
     SEEING_THROUGH,
     WATCHING,
 )
-from workflows.steps import do
+from workflows.steps import do, undo
 from workflows.unwind import Unwind
 
 TRIES = 2
@@ -69,8 +71,9 @@ class UpgradeNode:
         return Renewed(trouble=trouble, warning=warning)
 
     async def _upgrade(self, upgrading: Upgrading, unwind: Unwind) -> None:
-        """A run that was begun goes on without us, so it is waited for if we are told to stop."""
-        unwind.add(Kubeadm.upgrade, upgrading, SEEING_THROUGH)
+        """A run that was begun goes on without us, so it is waited for if we are told to stop; one
+        that was not is not begun then."""
+        unwind.add(Kubeadm.see_through, upgrading, SEEING_THROUGH)
         for turn in range(1, TRIES + 1):
             try:
                 await do(Kubeadm.upgrade, upgrading, PATIENT, turn=turn)
@@ -84,11 +87,19 @@ class UpgradeNode:
         unwind.forget(upgrading)
 
     async def _renew(self, renewal: Renewal, unwind: Unwind) -> None:
-        """What failed for good is not tried again on the way out; what we are told to stop is."""
+        """What failed for good is left at that on the way out. If we are told to stop, what was
+        begun is waited for."""
         upgrading, node = renewal.upgrading, renewal.node
         unwind.add(Kubernetes.wait_node, node, COURTESY)  # which kubelet it runs, whatever it is
-        unwind.add(Kubernetes.wait_version, node, COURTESY)
-        unwind.add(Kubeadm.renew_kubelet, upgrading, SEEING_THROUGH)
+
+        async def see_through() -> None:
+            renewed = True  # a host that cannot be asked may have done so
+            with suppress(FailureError):
+                renewed = await undo(Kubeadm.see_through, upgrading, SEEING_THROUGH)
+            if renewed:
+                await undo(Kubernetes.wait_version, node, COURTESY)
+
+        unwind.add_all(node, see_through)
         try:
             await do(Kubeadm.renew_kubelet, upgrading, PATIENT)
             if node.slot.role is Role.CONTROL_PLANE:
@@ -96,6 +107,6 @@ class UpgradeNode:
                 await do(Kubernetes.wait_api_version, own, WATCHING)
             await do(Kubernetes.wait_version, node, WATCHING)
         except FailureError:
-            unwind.forget(node, steps=2)
+            unwind.forget(node)
             raise
         await do(Kubernetes.uncordon, node, BRIEF)

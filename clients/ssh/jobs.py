@@ -13,7 +13,8 @@ An attempt begins with making its directory. Of two that begin at once, one cann
 import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -150,6 +151,29 @@ class Jobs:
         seen = await self.look(machine, step)
         return not seen.running and seen.digest == step.digest and seen.status == 0
 
+    async def see_out(self, machine: Machine, step: Step) -> bool:
+        """Wait until no attempt at this very step runs, and begin none. Whether it has come to a
+        good end."""
+        pause = _FIRST_PAUSE
+        async with self._in_time(machine, step):
+            while True:
+                seen = await self.look(machine, step)
+                if seen.digest != step.digest:
+                    return False
+                if not seen.running and (seen.status == 0 or await self._bar(machine, step, seen)):
+                    return seen.status == 0
+                await asyncio.sleep(pause)
+                pause = min(pause * _GROWTH, _LONGEST_PAUSE)
+
+    async def _bar(self, machine: Machine, step: Step, seen: Seen) -> bool:
+        """Take the next attempt's place, so that one whose order is still on its way to the host
+        does nothing when it gets there. False if it has got there."""
+        directory = f"{step.directory}/{seen.attempt + 1}"
+        answer = await self._connections.run(machine, root("mkdir", directory))
+        if answer.status and (await self.look(machine, step)).attempt == seen.attempt:
+            answer.succeeded(machine)
+        return answer.status == 0
+
     async def stop(self, machine: Machine, *names: str) -> None:
         """End what runs of these steps, wherever it stands."""
         for name in names:
@@ -197,9 +221,14 @@ class Jobs:
 
     async def _finish(self, machine: Machine, step: Step, attempt: int) -> int:
         """Wait for an attempt's end, and return its exit code."""
+        async with self._in_time(machine, step):
+            return await self._ended(machine, step, attempt)
+
+    @asynccontextmanager
+    async def _in_time(self, machine: Machine, step: Step) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(self._job_seconds):
-                return await self._ended(machine, step, attempt)
+                yield
         except TimeoutError as error:
             raise Unavailable(
                 f"{step.name} on {named(machine)} still runs after {self._job_seconds:.0f} s"

@@ -191,6 +191,10 @@ class SshNodes:
         """Install the release's kubelet and restart it, unless that is done."""
         await self._upgrades.renew_kubelet(upgrading)
 
+    async def see_through(self, upgrading: Upgrading) -> bool:
+        """Wait for what runs of an upgrade, and begin none of it."""
+        return await self._upgrades.see_through(upgrading)
+
     async def inside(self, control_planes: Sequence[Machine]) -> Inside:
         """What these hosts tell of their etcd and their certificates, as far as they answer."""
         return await self._insides.ask(control_planes)

@@ -100,7 +100,7 @@ class Upgrades:
         """Install the release's kubelet and kubectl, and restart the kubelet. Never a kubelet that
         is newer than the API: on a worker, than the one of the control plane that vouches."""
         machine, version = upgrading.machine, upgrading.release.version
-        step = installing("kubelet", version, "kubelet", "kubectl", then=_RESTART)
+        step = _kubelet(version)
         is_done = await self._jobs.is_done(machine, step)
         if is_done and await self._says(machine, "kubelet", "--version") == version:
             return
@@ -109,11 +109,19 @@ class Upgrades:
             await self._jobs.forget(machine, step.name)
         await self._jobs.carry_out(machine, step, _nothing)
 
+    async def see_through(self, upgrading: Upgrading) -> bool:
+        """Wait for whichever job of this upgrade is under way, and begin none. Whether the one that
+        renews the kubelet has come to a good end."""
+        machine, version = upgrading.machine, upgrading.release.version
+        for step in (_kubeadm(version), _step(upgrading)):
+            await self._jobs.see_out(machine, step)
+        return await self._jobs.see_out(machine, _kubelet(version))
+
     async def _install_kubeadm(self, machine: Machine, version: str) -> None:
         probe = ("kubeadm", "version", "-o", "short")
         if await self._says(machine, *probe) == version:
             return
-        step = installing("kubeadm", version, "kubeadm")
+        step = _kubeadm(version)
         if await self._jobs.is_done(machine, step):
             await self._jobs.forget(machine, step.name)
         await self._jobs.carry_out(machine, step, _nothing)
@@ -149,6 +157,14 @@ class Upgrades:
         answer = await self._connections.run(machine, line(*command))
         found = _VERSION.search(answer.out)
         return found[1] if found else ""
+
+
+def _kubeadm(version: str) -> Step:
+    return installing("kubeadm", version, "kubeadm")
+
+
+def _kubelet(version: str) -> Step:
+    return installing("kubelet", version, "kubelet", "kubectl", then=_RESTART)
 
 
 def _step(upgrading: Upgrading) -> Step:

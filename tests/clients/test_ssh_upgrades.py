@@ -7,7 +7,7 @@ import pytest
 from domain.errors import DomainError, Failed, Unavailable
 from domain.machine import Role
 from sim.faults import How
-from sim.pace import Pace
+from sim.pace import HandClock, Pace
 from tests.clients.cluster import Cluster, insist, to
 from tests.metal import VERSION, metal, typed, until
 
@@ -150,6 +150,79 @@ async def test_a_worker_that_died_is_followed_by_another() -> None:
         await other.upgrade(lead)
         assert cluster.upgrades(first) == [("upgrade apply", "ok")]
         await other.close()
+
+
+async def test_what_runs_of_an_upgrade_is_seen_through_and_nothing_of_it_is_begun(
+    cluster: Cluster,
+) -> None:
+    first = await cluster.found()
+    lead = to(NEXT, first, lead=True)
+    assert not await cluster.nodes.see_through(lead)
+    assert (cluster.api(first), cluster.upgrades(first)) == (VERSION, [])
+    await cluster.nodes.upgrade(lead)
+    assert not await cluster.nodes.see_through(lead)
+    assert cluster.kubelet(first) == VERSION
+    await cluster.nodes.renew_kubelet(lead)
+    assert await cluster.nodes.see_through(lead)
+    assert not await cluster.nodes.see_through(to("1.32.4", first, lead=True))
+    assert cluster.upgrades(first) == [("upgrade apply", "ok")]
+    assert cluster.kubelet(first) == NEXT
+
+
+async def test_a_run_that_is_under_way_is_waited_for() -> None:
+    async with metal(
+        pace=Pace(boot=0, cloud_init=0, initialise=0, node_ready=0, upgrade=1)
+    ) as site:
+        cluster = Cluster(site)
+        first = await cluster.found()
+        lead = to(NEXT, first, lead=True)
+        asking = asyncio.create_task(cluster.nodes.upgrade(lead))
+        await until(lambda: bool(cluster.upgrades(first)))
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        assert not await cluster.nodes.see_through(lead)
+        assert cluster.upgrades(first) == [("upgrade apply", "ok")]
+        assert cluster.kubelet(first) == VERSION
+        await cluster.nodes.close()
+
+
+async def test_what_failed_or_was_interrupted_is_left_at_that(cluster: Cluster) -> None:
+    first = await cluster.found()
+    lead = to(NEXT, first, lead=True)
+    cluster.fault("kubeadm * upgrade apply", How.FAIL, message="timed out")
+    await refused(cluster.nodes.upgrade(lead))
+    assert not await cluster.nodes.see_through(lead)
+    cluster.fault("kubeadm * upgrade apply", How.REBOOT, line=3)
+    with pytest.raises(Unavailable):
+        await cluster.nodes.upgrade(lead)
+    await insist(lambda: cluster.nodes.see_through(lead), tries=20)
+    assert len(cluster.upgrades(first)) == 2
+    await cluster.nodes.upgrade(lead)
+    assert cluster.upgrades(first)[2:] == [("upgrade apply", "ok")]
+
+
+async def test_an_order_that_comes_late_begins_nothing(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    path, clock = tmp_path_factory.mktemp("site") / "ledger.jsonl", HandClock()
+    async with metal(clock=clock, path=path) as site:
+        cluster = Cluster(site)
+        first = await cluster.found()
+        lead, slow = to(NEXT, first, lead=True), site.faults
+        cluster.fault("ssh exec * systemd-run --unit=windlass-upgrade.service", How.SLOW)
+        asking = asyncio.create_task(cluster.nodes.upgrade(lead))
+        await until(lambda: any(calls for _, calls in slow.met()))
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        assert not await cluster.nodes.see_through(lead)
+        assert "windlass-upgrade" not in path.read_text()
+        await clock.turn(1)
+        await until(lambda: "windlass-upgrade" in path.read_text())
+        await until(lambda: not site.host(first).state.units)
+        assert cluster.upgrades(first) == []
+        await cluster.nodes.upgrade(lead)
+        assert cluster.upgrades(first) == [("upgrade apply", "ok")]
+        await cluster.nodes.close()
 
 
 async def test_a_site_that_is_killed_goes_on_where_it_was(

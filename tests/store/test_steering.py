@@ -36,6 +36,21 @@ async def test_what_is_paused_begins_no_step_and_ends_those_under_way(desk: Desk
     assert await broken(desk.database) == []
 
 
+async def test_what_is_called_off_begins_no_step_until_it_hears_of_it(desk: Desk) -> None:
+    operation = (await desk.creating()).id
+    await desk.mark(operation, "machines.deploy", "w-1", Sighting.BEGAN)
+    await desk.steering.pause(operation, "bob")
+    called_off = await desk.steering.cancel(operation, "ann")
+    assert (called_off.stage, called_off.paused_by) == (Stage.RUNNING, "")
+    with pytest.raises(Conflict, match="is being called off") as refused:
+        await desk.mark(operation, "machines.wait_deployed", "w-1", Sighting.BEGAN)
+    assert refused.value.reason == PAUSED
+    assert (await desk.steering.look(operation)).paused
+    await desk.mark(operation, "machines.deploy", "w-1", Sighting.ENDED)
+    await desk.mark(operation, "machines.release", "w-1", Sighting.BEGAN, undo=True)
+    assert await broken(desk.database) == []
+
+
 async def test_a_delete_cannot_be_paused(desk: Desk) -> None:
     await desk.running()
     deleting = (await desk.delete()).operation

@@ -378,11 +378,27 @@ async def test_a_node_that_is_open_again_but_not_ready_is_not_said_to_be(desk: D
     assert await phase() is SlotPhase.JOINED
     await desk.mark(operation.id, "kubernetes.uncordon", name, Sighting.ENDED, undo=True)
     assert await phase() is SlotPhase.JOINED
+    await desk.mark(operation.id, "kubernetes.wait_version", name, Sighting.ENDED)
+    assert await phase() is SlotPhase.HEALTHY
     await desk.did(operation.id, "kubernetes.cordon", name)
-    await desk.mark(operation.id, "kubernetes.wait_node", name, Sighting.ENDED, undo=True)
-    assert await phase() is SlotPhase.DRAINING, "Ready, and closed still"
+    for verb in ("kubernetes.wait_version", "kubernetes.wait_node"):
+        await desk.mark(operation.id, verb, name, Sighting.ENDED, undo=True)
+        assert await phase() is SlotPhase.DRAINING, "Ready, and closed still"
     await desk.mark(operation.id, "kubernetes.uncordon", name, Sighting.ENDED, undo=True, turn=2)
     assert await phase() is SlotPhase.HEALTHY
+
+
+@pytest.mark.parametrize("phase", [SlotPhase.JOINED, SlotPhase.LOST, SlotPhase.RELEASED])
+async def test_a_node_that_does_not_work_is_no_better_for_being_closed_and_opened(
+    desk: Desk, phase: SlotPhase
+) -> None:
+    await desk.standing()
+    operation, planned = await begun(desk)
+    name = planned.control_plane[0].named
+    await desk.change(SlotRow, {"phase": phase}, name=name)
+    for undo, verb in ((False, "kubernetes.cordon"), (True, "kubernetes.uncordon")):
+        await desk.mark(operation.id, verb, name, Sighting.ENDED, undo=undo)
+        assert (await desk.clusters.nodes("hello")).slots[0].phase is phase
 
 
 async def test_the_message_says_how_many_nodes_are_done_and_what_is_being_done(desk: Desk) -> None:

@@ -5,10 +5,13 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
+from temporalio.service import RPCError
 
 from domain.cluster import Phase
 from domain.operation import Event, OperationId, Stage, StepState
 from tests.store.desk import until
+from tests.workflows import test_repairs as repairs
+from tests.workflows import test_upgrades as upgrades
 from tests.workflows.conftest import Opening
 from tests.workflows.test_pools import MOVES, POINTS, assert_true, made_good, standing
 from tests.workflows.test_sweep import aged, sweep
@@ -170,3 +173,137 @@ async def test_what_a_sweep_has_started_rests_as_well(opened: Opening) -> None:
         await place.resume(asked.id)
         await place.finish(asked.id)
         assert (await place.clusters.get("blue")).phase is Phase.RUNNING
+
+
+RENEWALS = pytest.mark.parametrize(
+    ("migrated", "step"),
+    [
+        *(("sqlite", step) for step in (2, 5, 9)),
+        *(("postgresql", step) for step in (3, 6, 12)),
+    ],
+    indirect=["migrated"],
+)
+"""After which step of an upgrade with one control plane it rests: before a node is touched, before
+it is closed, and with its pods gone; with the kubelet renewed; between two nodes; and with the
+worker's pods gone."""
+
+
+def runs(place: Yard) -> tuple[list[str], dict[str, str]]:
+    """What kubeadm was told to do so far, and which kubelet is on every machine."""
+    world = place.world
+    return list(world.kubeadm_runs), {metal.node: metal.kubelet for metal in world.machines}
+
+
+@RENEWALS
+async def test_an_upgrade_that_rests_can_be_called_off_and_begins_nothing_by_that(
+    opened: Opening, step: int
+) -> None:
+    async with opened() as place:
+        await upgrades.standing(place)
+        asked = await place.ask_upgrade(upgrades.AFTER)
+        await rest_after(place, asked.id, step)
+        as_it_rested = runs(place)
+        await place.cancel(asked.id)
+        await place.finish(asked.id)
+        assert runs(place) == as_it_rested
+        operation = await place.operations.get(asked.id)
+        assert (operation.stage, operation.paused_by) == (Stage.CANCELLED, "")
+        await upgrades.assert_true(place, touched=upgrades.has_touched(place))
+        await upgrades.made_good(place)
+
+
+@RENEWALS
+async def test_a_delete_takes_over_an_upgrade_that_rests(opened: Opening, step: int) -> None:
+    async with opened() as place:
+        await upgrades.standing(place)
+        asked = await place.ask_upgrade(upgrades.AFTER)
+        await rest_after(place, asked.id, step)
+        as_it_rested, _ = runs(place)
+        await place.delete()
+        assert runs(place)[0] == as_it_rested
+        assert not place.world.disturbed
+        assert place.world.leftovers == []
+        assert await place.blue() is None
+
+
+REPAIRS = pytest.mark.parametrize(
+    ("migrated", "case", "step"),
+    [
+        ("sqlite", "worker replaced", 1),
+        ("postgresql", "worker replaced", 2),
+        ("postgresql", "worker missing", 5),
+        ("sqlite", "control plane restarted", 0),
+        ("sqlite", "control plane replaced", 2),
+        ("postgresql", "control plane replaced", 3),
+        ("sqlite", "control plane missing", 7),
+    ],
+    indirect=["migrated"],
+)
+"""After which steps repairs rest: with a machine switched off or just on again, with a node half
+out of its cluster, and with one that is about to join it or has joined."""
+
+
+@REPAIRS
+async def test_a_repair_that_rests_can_be_called_off(opened: Opening, case: str, step: int) -> None:
+    async with opened() as place:
+        asked = await repairs.broken(place, case)
+        await rest_after(place, asked.id, step)
+        await place.cancel(asked.id)
+        await place.finish(asked.id)
+        operation = await place.operations.get(asked.id)
+        assert (operation.stage, operation.paused_by) == (Stage.CANCELLED, "")
+        assert all(metal.powered for metal in place.world.machines if metal.owner)
+        assert not place.world.cordoned
+        await repairs.assert_quorum(place)
+        await repairs.made_good(place)
+
+
+@pytest.mark.parametrize(
+    ("migrated", "case", "step"),
+    [("postgresql", "worker replaced", 0), ("sqlite", "control plane replaced", 3)],
+    indirect=["migrated"],
+)
+async def test_a_delete_takes_over_a_repair_that_rests(
+    opened: Opening, case: str, step: int
+) -> None:
+    async with opened() as place:
+        asked = await repairs.broken(place, case)
+        await rest_after(place, asked.id, step)
+        await place.delete()
+        assert await place.blue() is None
+        assert place.world.leftovers == []
+
+
+async def test_a_node_that_nobody_began_to_upgrade_is_left_as_it_is_by_a_cancel(
+    opened: Opening,
+) -> None:
+    """Nobody says that it is paused, so the node's turn is held at its very first step."""
+    async with opened() as place:
+        await upgrades.standing(place)
+        asked = await place.ask_upgrade(upgrades.AFTER)
+
+        async def pause() -> None:
+            await place.steering.pause(asked.id, "ann")
+
+        place.trouble.when = lambda key: key.verb == "kubeadm.back_up"
+        place.trouble.then = pause
+        await place.start(asked)
+        node = (await upgrades.planned(place, asked)).machines[0]
+        name = f"m-{node.slot.cluster_uid[:8]}-{node.named}-upgrade-{asked.id}"
+        await until(lambda: was_refused(place, name))
+        as_it_rested = runs(place)
+        await place.cancel(asked.id)
+        await place.finish(asked.id)
+        assert runs(place) == as_it_rested
+        await upgrades.assert_true(place, touched=False)
+        place.trouble.when = lambda _: False
+        await upgrades.made_good(place)
+
+
+async def was_refused(place: Yard, name: str) -> bool:
+    """Whether a workflow has had a step refused."""
+    try:
+        history = await place.client.get_workflow_handle(name).fetch_history()
+    except RPCError:  # it has not begun
+        return False
+    return any(event.HasField("activity_task_failed_event_attributes") for event in history.events)

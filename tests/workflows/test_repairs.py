@@ -266,3 +266,29 @@ async def test_a_delete_takes_over_anywhere(opened: Opening, case: str, step: in
         await place.finish(deleting.id)
         assert await place.blue() is None
         assert place.world.leftovers == []
+
+
+async def test_a_machine_that_etcd_still_counts_is_kept_when_the_repair_is_called_off(
+    opened: Opening,
+) -> None:
+    async with opened() as place:
+        asked = await broken(place, "control plane replaced")
+        uid = (await place.clusters.get("blue")).uid
+        members, owners = list(place.world.members[uid]), place.world.owners
+        nodes = set(place.world.nodes[uid])
+
+        def fail(key: StepKey) -> DomainError | None:
+            if key.verb != "kubeadm.leave":
+                return None
+            place.world.members[uid][:] = members
+            return Failed("etcd lets nobody go")
+
+        place.trouble.fail = fail
+        place.trouble.when = lambda key: key.verb == "kubeadm.leave"
+        place.trouble.then = partial(place.cancel, asked.id)
+        await place.carry_out(asked)
+        assert (await place.operations.get(asked.id)).stage is Stage.CANCELLED
+        assert place.world.owners == owners
+        assert place.world.nodes[uid] == nodes
+        place.trouble.when = lambda _: False
+        await made_good(place)
