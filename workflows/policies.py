@@ -127,12 +127,9 @@ said that MAAS has not taken it back."""
 RETURNING: ActivityConfig = {**DRAINING, "start_to_close_timeout": timedelta(minutes=45)}
 """A node whose machine was restarted. How long it is waited for is in the step itself."""
 
-POWER: ActivityConfig = {
-    **BRIEF,
-    "start_to_close_timeout": timedelta(minutes=5),
-    "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=5),
-}
-"""A controller that powers a machine, or cannot: then another machine is the better way."""
+POWER: ActivityConfig = {**BRIEF, "start_to_close_timeout": timedelta(minutes=5)}
+"""A machine that is switched on or off, which its controller does within that time or not at all.
+MAAS may be away meanwhile, or busy with it."""
 
 INSISTING = ActivityConfig(
     start_to_close_timeout=timedelta(minutes=5),
