@@ -1,7 +1,6 @@
 """What is asked of a cluster's own API."""
 
 import asyncio
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 
@@ -92,16 +91,24 @@ class Kubernetes:
     @activity.defn(name="kubernetes.wait_return")
     async def wait_return(self, returning: Returning) -> Kubelet:
         """Only looks: the kubelet's version once the node is Ready again. Overdue if it is not
-        until then; an API that does not answer is no news."""
+        until then, with the reason NODE_NOT_READY if the API said so last. An API that does not
+        answer is no news, and API_SILENT in the end: nobody knows how the node is."""
+        named = returning.named
         while True:
-            version: str | None = None
-            with suppress(Unavailable):
+            silence = ""
+            try:
                 version = await self._api.node_ready(returning.node)
+            except Unavailable as error:
+                version, silence = None, error.message
             if version is not None:
                 return Kubelet(version=version)
             if datetime.now(UTC) >= returning.until:
-                what = f"node {returning.named} is not Ready again after its machine was restarted"
-                raise Overdue(what, subject=returning.named, reason="NODE_NOT_READY")
+                after = "after its machine was restarted"
+                if silence:
+                    what = f"it is not known whether node {named} is Ready {after}: {silence}"
+                    raise Overdue(what, subject=named, reason="API_SILENT")
+                what = f"node {named} is not Ready again {after}"
+                raise Overdue(what, subject=named, reason="NODE_NOT_READY")
             await asyncio.sleep(RETURN_SECONDS)
 
     @activity.defn(name="kubernetes.label")

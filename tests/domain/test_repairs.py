@@ -250,4 +250,5 @@ def test_a_machine_is_replaced_for_what_is_its_own_and_for_nothing_else() -> Non
         assert not is_beyond_reviving(Failure.of(Unavailable("away", reason=reason)))
     for reason in ("MAAS_CREDENTIALS", "MAAS_FORBIDDEN", "MAAS_STRANGE", "UNEXPECTED", ""):
         assert not is_beyond_reviving(Failure.of(Failed("refused", reason=reason)))
-    assert not is_beyond_reviving(Failure.of(Overdue("a worker died at it")))
+    for error in (Overdue("a worker died at it"), Overdue("who knows", reason="API_SILENT")):
+        assert not is_beyond_reviving(Failure.of(error))

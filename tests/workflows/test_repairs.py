@@ -181,6 +181,34 @@ async def test_a_node_whose_machine_could_not_be_asked_for_is_left_alone(
         assert (metal.owner, metal.node) == (owner, node)
 
 
+@pytest.mark.parametrize("masters", [1, 3])
+async def test_a_silent_api_costs_no_node_its_machine(opened: Opening, masters: int) -> None:
+    async with opened() as place:
+        await place.create(masters, 1)
+        uid = (await place.clusters.get("blue")).uid
+        [metal] = await hang(place, Role.WORKER)
+        owner, node = metal.owner, metal.node
+        asked = await place.ask_repair()
+        assert asked is not None
+
+        async def silence() -> None:
+            place.world.unanswering.add(uid)
+
+        place.trouble.when = lambda key: key.verb == "machines.power_on" and not key.undo
+        place.trouble.then = silence
+        await place.carry_out(asked)
+        failure = (await place.operations.get(asked.id)).failure
+        assert failure is not None
+        assert f"it is not known whether node {node} is Ready" in failure.message
+        assert (metal.owner, metal.node, metal.powered) == (owner, node, True)
+        place.world.unanswering.clear()
+        again = await place.ask_repair(node)
+        assert again is not None
+        await place.carry_out(again)
+        await assert_whole(place)
+        assert (metal.owner, metal.node, metal.power_cycles) == (owner, node, 1)
+
+
 @pytest.mark.parametrize("reason", sorted(BEYOND_REVIVING - {"NODE_NOT_READY"}))
 async def test_a_machine_that_cannot_be_restarted_is_replaced(opened: Opening, reason: str) -> None:
     async with opened() as place:
