@@ -195,7 +195,8 @@ class MachinePool(Protocol):
         slot. One that the slot does not hold any more is success."""
 
     async def released(self, slot: Slot) -> bool:
-        """Whether nothing carries the slot's mark any more and what did is free or another's."""
+        """Whether nothing carries the slot's mark any more and what did is free or another's. What
+        was given up on its way back is ordered back again, and is Unavailable: a try of its own."""
 
     async def sweep(self, mark: ClusterMark) -> tuple[str, ...]:
         """Release everything that carries the cluster's mark, known slot or not.

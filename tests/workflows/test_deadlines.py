@@ -137,6 +137,32 @@ async def test_a_region_that_is_back_soon_costs_no_node_its_machine(
         assert (worker.node.startswith("w-"), worker.power_cycles) == (True, 1)
 
 
+async def test_a_machine_that_maas_does_not_take_back_is_left_in_its_place_soon(
+    opened: Opening, time_skipping: WorkflowEnvironment
+) -> None:
+    async with opened() as place:
+        await place.create()
+        worker = (await place.clusters.nodes("blue")).slots[1]
+        place.world.locked.add(worker.system_id)
+        asked = await place.ask_scale("w", 0)
+        assert asked is not None
+        await place.start(asked)
+        await place.turns(Phase.RECONCILING, f"{worker.system_id} is locked")
+        took = await over(place, asked.id, time_skipping)
+        assert timedelta(minutes=15) < took < timedelta(minutes=40)
+        releases = {
+            step.key.undo: step.attempts
+            for step in await place.operations.steps(asked.id)
+            if step.key.verb == "machines.release"
+        }
+        assert releases == {False: 12}
+        blue = await place.clusters.get("blue")
+        assert (blue.phase, "is locked" in blue.message) == (Phase.DEGRADED, True)
+        place.world.locked.clear()
+        assert (await place.delete()).stage is Stage.SUCCEEDED
+        assert place.world.leftovers == []
+
+
 async def test_time_in_which_a_creation_is_paused_does_not_count(
     opened: Opening, time_skipping: WorkflowEnvironment
 ) -> None:
