@@ -6,7 +6,7 @@ from time import monotonic
 
 from temporalio import activity
 
-from activities.waiting import until, until_true
+from activities.waiting import began, until, until_true
 from domain.counting import several
 from domain.errors import Failed, Overdue, Unavailable
 from domain.ports import ClusterApi, Draining, Kubelet, Node, Returning, Supply
@@ -130,7 +130,7 @@ class Kubernetes:
     async def drain(self, draining: Draining) -> None:
         """Safe to repeat: only pods that are still there are asked to leave. It names those that
         stay and what holds them: as Unavailable while there is time, and in the end as Overdue."""
-        began, pause = monotonic(), ASK_AGAIN_SECONDS
+        round_began, pause = monotonic(), ASK_AGAIN_SECONDS
         while left := await self._left(draining):
             named = ", ".join(left[:MOST_NAMED])
             more = f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
@@ -138,7 +138,7 @@ class Kubernetes:
             waiting = f"{pods} still on {draining.named}: {named}{more}"
             if datetime.now(UTC) >= _until(draining):
                 raise Overdue(waiting, subject=draining.named, reason="DRAIN_OVERDUE")
-            if monotonic() - began > ROUND_SECONDS:
+            if monotonic() - round_began > ROUND_SECONDS:
                 raise Unavailable(waiting, subject=draining.named, reason="DRAIN_BLOCKED")
             await asyncio.sleep(pause)
             pause = min(pause * 2, MOST_SECONDS)
@@ -170,5 +170,6 @@ class Kubernetes:
 
 def _until(draining: Draining) -> datetime:
     """When the pods' time is up. It runs from the first attempt on, whoever makes the present one;
-    that it is not told beforehand keeps a pause before the drain out of it."""
-    return activity.info().scheduled_time + timedelta(seconds=draining.seconds)
+    that it is not told beforehand keeps a pause before the drain out of it, and a time in which
+    nobody serves the queue."""
+    return began() + timedelta(seconds=draining.seconds)
