@@ -37,7 +37,8 @@ class Kubernetes:
 
     @activity.defn(name="kubernetes.install_network")
     async def install_network(self, node: Node) -> None:
-        """Safe to repeat: applied, not created."""
+        """Safe to repeat: applied, not created. A network of an older release becomes that of the
+        slot's."""
         await self._api.install_network(node)
 
     @activity.defn(name="kubernetes.supply")

@@ -278,7 +278,8 @@ class ClusterApi(Protocol):
         """Whether the API answers /readyz through its endpoint."""
 
     async def install_network(self, node: Node) -> None:
-        """Apply the pod network. Applying it twice changes nothing."""
+        """Apply the pod network that goes with the release of the node's slot. Applying it twice
+        changes nothing."""
 
     async def supply(self, supply: Supply) -> None:
         """Tell the cluster of its pool. Telling it twice changes nothing."""
