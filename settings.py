@@ -74,6 +74,11 @@ class Kaas(Part):
     resolve: bool = Field(
         False, description="whether endpoint names can be resolved here; if not, addresses are used"
     )
+    network: Path | None = Field(
+        None,
+        description="the manifest of the pod network, YAML or JSON, for pods in 10.244.0.0/16; "
+        "without one flannel, which is built in",
+    )
     api_port: int = Field(6443, description="where API servers listen")
     ssh_port: int = Field(2222, description="where the SSH servers of deployed machines listen")
     workers_at_once: int = Field(8, description="workers of one cluster that are built at once")

@@ -42,7 +42,7 @@ from activities.tracking import Tracking
 from activities.verbs import BOOKS_QUEUE
 from activities.watching import Rhythm, Watching
 from clients.ceph import CephStorage, Session, identities
-from clients.kubernetes import KubernetesApi
+from clients.kubernetes import NETWORK, KubernetesApi
 from clients.maas import Maas, MaasEndpoints, MaasMachines
 from clients.node_agent import NodeAgents
 from clients.ssh import SshNodes
@@ -53,6 +53,7 @@ from domain.quarantine import Terms
 from domain.repairs import Prudence
 from domain.storage_home import Home
 from logs import start_log
+from offer import catalogue
 from settings import Settings, read
 from store import placing, quarantine, tracking
 from store import steering as steers
@@ -187,7 +188,10 @@ class Crew:
         return Kubernetes(self._api())
 
     def _api(self) -> KubernetesApi:
-        return self._kept(KubernetesApi(self.vault, resolve=self._settings.kaas.resolve))
+        kaas, offered = self._settings.kaas, catalogue(self._settings)
+        network, networks = kaas.network or NETWORK, offered.networks
+        api = KubernetesApi(self.vault, resolve=kaas.resolve, network=network, networks=networks)
+        return self._kept(api)
 
     def _storage(self) -> CephStorage:
         ceph = self._settings.ceph

@@ -1,13 +1,12 @@
 """What is asked of a cluster's own API."""
 
 import asyncio
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 
 from temporalio import activity
 
-from activities.waiting import until, until_true
+from activities.waiting import began, until, until_true
 from domain.counting import several
 from domain.errors import Failed, Overdue, Unavailable
 from domain.ports import ClusterApi, Draining, Kubelet, Node, Returning, Supply
@@ -38,7 +37,8 @@ class Kubernetes:
 
     @activity.defn(name="kubernetes.install_network")
     async def install_network(self, node: Node) -> None:
-        """Safe to repeat: applied, not created."""
+        """Safe to repeat: applied, not created. A network of an older release becomes that of the
+        slot's."""
         await self._api.install_network(node)
 
     @activity.defn(name="kubernetes.supply")
@@ -92,16 +92,24 @@ class Kubernetes:
     @activity.defn(name="kubernetes.wait_return")
     async def wait_return(self, returning: Returning) -> Kubelet:
         """Only looks: the kubelet's version once the node is Ready again. Overdue if it is not
-        until then; an API that does not answer is no news."""
+        until then, with the reason NODE_NOT_READY if the API said so last. An API that does not
+        answer is no news, and API_SILENT in the end: nobody knows how the node is."""
+        named = returning.named
         while True:
-            version: str | None = None
-            with suppress(Unavailable):
+            silence = ""
+            try:
                 version = await self._api.node_ready(returning.node)
+            except Unavailable as error:
+                version, silence = None, error.message
             if version is not None:
                 return Kubelet(version=version)
             if datetime.now(UTC) >= returning.until:
-                what = f"node {returning.named} is not Ready again after its machine was restarted"
-                raise Overdue(what, subject=returning.named, reason="NODE_NOT_READY")
+                after = "after its machine was restarted"
+                if silence:
+                    what = f"it is not known whether node {named} is Ready {after}: {silence}"
+                    raise Overdue(what, subject=named, reason="API_SILENT")
+                what = f"node {named} is not Ready again {after}"
+                raise Overdue(what, subject=named, reason="NODE_NOT_READY")
             await asyncio.sleep(RETURN_SECONDS)
 
     @activity.defn(name="kubernetes.label")
@@ -123,7 +131,7 @@ class Kubernetes:
     async def drain(self, draining: Draining) -> None:
         """Safe to repeat: only pods that are still there are asked to leave. It names those that
         stay and what holds them: as Unavailable while there is time, and in the end as Overdue."""
-        began, pause = monotonic(), ASK_AGAIN_SECONDS
+        round_began, pause = monotonic(), ASK_AGAIN_SECONDS
         while left := await self._left(draining):
             named = ", ".join(left[:MOST_NAMED])
             more = f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
@@ -131,7 +139,7 @@ class Kubernetes:
             waiting = f"{pods} still on {draining.named}: {named}{more}"
             if datetime.now(UTC) >= _until(draining):
                 raise Overdue(waiting, subject=draining.named, reason="DRAIN_OVERDUE")
-            if monotonic() - began > ROUND_SECONDS:
+            if monotonic() - round_began > ROUND_SECONDS:
                 raise Unavailable(waiting, subject=draining.named, reason="DRAIN_BLOCKED")
             await asyncio.sleep(pause)
             pause = min(pause * 2, MOST_SECONDS)
@@ -163,5 +171,6 @@ class Kubernetes:
 
 def _until(draining: Draining) -> datetime:
     """When the pods' time is up. It runs from the first attempt on, whoever makes the present one;
-    that it is not told beforehand keeps a pause before the drain out of it."""
-    return activity.info().scheduled_time + timedelta(seconds=draining.seconds)
+    that it is not told beforehand keeps a pause before the drain out of it, and a time in which
+    nobody serves the queue."""
+    return began() + timedelta(seconds=draining.seconds)

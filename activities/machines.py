@@ -4,7 +4,7 @@ import structlog
 from temporalio import activity
 
 from activities.waiting import until, until_true
-from domain.errors import DomainError, Unavailable
+from domain.errors import DomainError, Overdue, Unavailable
 from domain.machine import Machine, Search, Slot
 from domain.ports import ClusterMark, MachinePool, Spoilt, Stock
 from domain.quarantine import FailedMachine
@@ -40,17 +40,25 @@ class Machines:
     async def power_off(self, machine: Machine) -> None:
         """Safe to repeat. Ends once the machine is off."""
         await self._pool.power_off(machine)
-        await until_true(f"{machine.named} was being powered off", lambda: self._is_off(machine))
-
-    async def _is_off(self, machine: Machine) -> bool:
-        return not await self._pool.powered(machine)
+        await self._wait_powered(machine, on=False)
 
     @activity.defn(name="machines.power_on")
     async def power_on(self, machine: Machine) -> None:
         """Safe to repeat. Ends once the machine is on, which is long before it answers."""
         await self._pool.power_on(machine)
-        what = f"{machine.named} was being powered on"
-        await until_true(what, lambda: self._pool.powered(machine))
+        await self._wait_powered(machine, on=True)
+
+    async def _wait_powered(self, machine: Machine, *, on: bool) -> None:
+        """A machine that says all the while that it is not is past being switched."""
+
+        async def switched() -> bool:
+            return await self._pool.powered(machine) is on
+
+        try:
+            await until_true(f"{machine.named} was being powered {'on' if on else 'off'}", switched)
+        except Overdue as error:
+            named, reason = machine.named, "POWER_UNCHANGED"
+            raise Overdue(error.message, subject=named, reason=reason) from error
 
     @activity.defn(name="machines.discard")
     async def discard(self, spoilt: Spoilt) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from time import monotonic
 from typing import TypeVar
 
@@ -41,13 +41,25 @@ async def beating() -> AsyncIterator[None]:
     async def beat() -> None:
         while True:
             await asyncio.sleep(BEAT_SECONDS)
-            activity.heartbeat()
+            activity.heartbeat(_first())
 
     task = asyncio.create_task(beat())
     try:
         yield
     finally:
         task.cancel()
+
+
+def began() -> datetime:
+    """When the step was first begun by anybody. Each attempt tells the next with its heartbeats; a
+    step that is scheduled while nobody serves its queue has not begun."""
+    activity.heartbeat(_first())
+    return datetime.fromisoformat(_first())
+
+
+def _first() -> str:
+    info = activity.info()
+    return str(info.heartbeat_details[0] if info.heartbeat_details else info.started_time)
 
 
 async def until(what: str, look: Callable[[], Awaitable[Answer | None]]) -> Answer:

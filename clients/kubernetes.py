@@ -1,7 +1,7 @@
 """The Kubernetes APIs of the clusters we build: what we ask of them, through lightkube."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ from domain.storage_home import Home, home
 
 NETWORK = Path(__file__).parent / "data" / "network.json"
 """The pod network that is installed unless another is given: flannel over VXLAN in 10.244.0.0/16,
-which must be the cluster's pod subnet. An operator who wants another gives its manifest's path."""
+which must be the cluster's pod subnet."""
 
 ROLE_LABEL = "node-role.kubernetes.io/"
 INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
@@ -68,12 +68,16 @@ class KubernetesApi:
         addresses: Callable[[str], Awaitable[Sequence[str]]] | None = None,
         timeout_seconds: float = 10,
         network: Path = NETWORK,
+        networks: Mapping[str, Path] | None = None,
         clients: int = CLIENTS,
     ) -> None:
         """With `resolve`, the endpoint's name is looked up like any other. Without, the node's own
-        `addresses` are tried, or else those that `addresses` knows for the endpoint's name. So
-        many `clients` stay open."""
-        self._network = network
+        `addresses` are tried, or else those that `addresses` knows for the endpoint's name. A
+        cluster gets the `network` of that manifest, or of the one in `networks` for its version. So
+        many `clients` stay open. A manifest that could not be applied is Failed at once."""
+        self._network, self._networks = network, networks or {}
+        for manifest in {network, *self._networks.values()} - {NETWORK}:
+            _manifest(manifest)
         self._vault = vault
         self._connections = Connections(
             vault,
@@ -96,8 +100,10 @@ class KubernetesApi:
         return True
 
     async def install_network(self, node: Node) -> None:
-        """Apply the pod network, object by object. What others changed in it is taken back."""
-        for document in await asyncio.to_thread(_manifest, self._network):
+        """Apply the pod network that goes with the release of the node's slot, object by object.
+        What others changed in it is taken back."""
+        manifest = self._networks.get(node.slot.release.version, self._network)
+        for document in await asyncio.to_thread(_manifest, manifest):
             await self._apply(node, document)
 
     async def supply(self, supply: Supply) -> None:

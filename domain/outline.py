@@ -257,6 +257,8 @@ def _upgrade(plan: ClusterPlan) -> tuple[Leg, ...]:
     if upgrade.leads:
         legs.append(Leg(lanes=_lanes(working[:1], "kubeadm.back_up")))
     legs += [Leg(lanes=(_renewal(machine),)) for machine in upgrade.control_plane]
+    asked = [machine.slot for machine in upgrade.through[:1]]
+    legs.append(Leg(lanes=_lanes(asked, "kubernetes.install_network")))
     for pool in upgrade.pools:
         legs.append(Leg(queue=tuple(map(_renewal, pool.machines)), at_once=upgrade.at_once))
     return tuple(leg for leg in legs if leg.lanes or leg.queue)

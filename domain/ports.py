@@ -195,7 +195,8 @@ class MachinePool(Protocol):
         slot. One that the slot does not hold any more is success."""
 
     async def released(self, slot: Slot) -> bool:
-        """Whether nothing carries the slot's mark any more and what did is free or another's."""
+        """Whether nothing carries the slot's mark any more and what did is free or another's. What
+        was given up on its way back is ordered back again, and is Unavailable: a try of its own."""
 
     async def sweep(self, mark: ClusterMark) -> tuple[str, ...]:
         """Release everything that carries the cluster's mark, known slot or not.
@@ -281,7 +282,8 @@ class ClusterApi(Protocol):
         """Whether the API answers /readyz through its endpoint."""
 
     async def install_network(self, node: Node) -> None:
-        """Apply the pod network. Applying it twice changes nothing."""
+        """Apply the pod network that goes with the release of the node's slot. Applying it twice
+        changes nothing."""
 
     async def supply(self, supply: Supply) -> None:
         """Tell the cluster of its pool. Telling it twice changes nothing."""

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterable
 from functools import total_ordering
+from pathlib import Path
 from typing import Self
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from domain.errors import Invalid
 from domain.frozen import Frozen
@@ -57,6 +58,8 @@ class Catalogue(Frozen):
 
     releases: tuple[Release, ...]
     default: str
+    networks: dict[str, Path] = Field(default_factory=dict)
+    """The manifest of the pod network that goes with a version, where it is not the usual one."""
 
     @field_validator("releases")
     @classmethod
@@ -80,6 +83,13 @@ class Catalogue(Frozen):
     def _offers_its_default(self) -> Self:
         if self.default not in [release.version for release in self.releases]:
             raise ValueError(f"default: {self.default!r} is the version of no entry of releases")
+        return self
+
+    @model_validator(mode="after")
+    def _offers_what_it_has_networks_for(self) -> Self:
+        offered = {release.version for release in self.releases}
+        for version in sorted(self.networks.keys() - offered):
+            raise ValueError(f"networks: {version!r} is the version of no entry of releases")
         return self
 
     def choose(self, asked: str, series: str = "") -> Release:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from domain.counting import several
+from domain.errors import Failure
 from domain.frozen import Frozen
 from domain.machine import Machine, Role, SlotPhase, SlotState
 from domain.releases import Release
@@ -54,6 +55,17 @@ REMEDIES: dict[SlotPhase, Remedy | None] = {
 
 ANSWERING = frozenset({SlotPhase.HEALTHY, SlotPhase.DRAINING})
 """The phases of a node that is Ready."""
+
+
+BEYOND_REVIVING = frozenset({"NODE_NOT_READY", "MACHINE_LOST", "POWER_UNKNOWN", "POWER_UNCHANGED"})
+"""The reasons that say of a machine itself that its node will not come back on it. All others are
+about those who were asked: a region that is away, a key it does not know, an API that is silent. A
+replacement takes a node's data for good, so what is not known here never leads to one."""
+
+
+def is_beyond_reviving(trouble: Failure) -> bool:
+    """Whether another machine has to take the place of one that was to be brought back."""
+    return trouble.reason in BEYOND_REVIVING
 
 
 class Prudence(Frozen):

@@ -290,6 +290,7 @@ class MemoryApi:
     async def install_network(self, node: Node) -> None:
         if not await self.ready(node):
             raise Unavailable(f"{node.endpoint} does not answer")
+        self._world.networks[node.slot.cluster_uid] = node.slot.release.version
 
     async def supply(self, supply: Supply) -> None:
         uid = supply.node.slot.cluster_uid

@@ -79,6 +79,8 @@ class MemoryWorld:
     """Machines, by their ids, that nobody can give back."""
     configured: dict[str, str] = field(default_factory=dict)
     """The version that each cluster's own configuration names."""
+    networks: dict[str, str] = field(default_factory=dict)
+    """The version that each cluster's pod network goes with."""
     snapshots: dict[str, str] = field(default_factory=dict)
     """Copies of etcd, by name, and the version of the API server that each was taken under."""
     disturbed: list[str] = field(default_factory=list)

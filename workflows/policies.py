@@ -121,18 +121,16 @@ LEAVING: ActivityConfig = {
         maximum_attempts=12,
     ),
 }
-"""A machine that a living cluster is done without: a quarter of an hour of refusals, and then it is
-said that MAAS has not taken it back."""
+"""A machine that a living cluster is done without: twelve refusals, and then it is said that MAAS
+has not taken it back. That is after some twenty minutes if MAAS refuses at once, and after an hour
+and a quarter if it gives up each time after the five minutes that it takes for that."""
 
 RETURNING: ActivityConfig = {**DRAINING, "start_to_close_timeout": timedelta(minutes=45)}
 """A node whose machine was restarted. How long it is waited for is in the step itself."""
 
-POWER: ActivityConfig = {
-    **BRIEF,
-    "start_to_close_timeout": timedelta(minutes=5),
-    "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=5),
-}
-"""A controller that powers a machine, or cannot: then another machine is the better way."""
+POWER: ActivityConfig = {**BRIEF, "start_to_close_timeout": timedelta(minutes=5)}
+"""A machine that is switched on or off, which its controller does within that time or not at all.
+MAAS may be away meanwhile, or busy with it."""
 
 INSISTING = ActivityConfig(
     start_to_close_timeout=timedelta(minutes=5),

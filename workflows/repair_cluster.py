@@ -14,7 +14,7 @@ from domain.cluster import ClusterPlan
 from domain.counting import several
 from domain.machine import Machine, Role
 from domain.operation import Brief, OperationId, Reached
-from domain.repairs import Mending, Remedy, Repair
+from domain.repairs import Mending, Remedy, Repair, is_beyond_reviving
 from workflows.carrying_out import carry_out
 from workflows.growth import Growth, courteously
 from workflows.limits import within
@@ -30,11 +30,12 @@ class RepairCluster:
     """Control planes one after the other, and no further one after one that could not be mended;
     then the workers, many side by side.
 
-    A machine that does not answer is switched off and on first. If its node does not come back it
-    is replaced: taken out of the cluster without waiting for its pods, given back, and another
-    machine found for the same place. What was mended stays, whatever becomes of the rest. A cancel
-    sees through what has no way back: a node that is half out of the cluster is taken out of it,
-    and its place is left empty."""
+    A machine that does not answer is switched off and on first. If its node does not come back, or
+    the machine is past being switched, it is replaced: taken out of the cluster without waiting for
+    its pods, given back, and another machine found for the same place. If nobody can say so much of
+    it, since whoever is asked is away, it is left as it is. What was mended stays, whatever becomes
+    of the rest. A cancel sees through what has no way back: a node that is half out of the cluster
+    is taken out of it, and its place is left empty."""
 
     @workflow.init
     def __init__(self, operation: OperationId) -> None:
@@ -126,6 +127,9 @@ class RepairCluster:
                 await growth.point(plan, [*growth.working, machine])
                 growth.working.append(machine)
             return
+        if not is_beyond_reviving(revived.trouble):
+            message = f"{revived.trouble.message}; it is left as it is, and not replaced for that"
+            raise ApplicationError(message, type="Failed", non_retryable=True)
         growth.let_down_by(machine)
         if not each.replaceable:
             message = (

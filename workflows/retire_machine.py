@@ -84,4 +84,8 @@ class RetireMachine:
             self._warnings.append(f"node {node.named} may still be in the API: {why}")
         if retirement.retiring.works:
             await courteously(do(Kubeadm.reset, machine, COURTESY))
-        await do(Machines.release, machine.slot, LEAVING)
+        try:
+            await do(Machines.release, machine.slot, LEAVING)
+        except FailureError:
+            unwind.keep(machine)  # refused so often, it would be so by the undo
+            raise

@@ -3,8 +3,9 @@
 import asyncio
 
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, FailureError
 
+from activities.errors import pushed_aside, understood
 from activities.kubeadm import Kubeadm
 from activities.kubernetes import Kubernetes
 from activities.progress import Progress
@@ -25,7 +26,8 @@ from workflows.upgrade_node import Renewal, UpgradeNode
 class UpgradeCluster:
     """The control planes that work are looked at, kubeadm is asked what it thinks of it, and etcd
     is backed up. Then come the control planes, one by one and the first with the cluster's own
-    configuration, and after them the workers, pool by pool, a few at a time.
+    configuration, then the pod network that goes with the release, as kubeadm's own add-ons have
+    come by then, and after that the workers, pool by pool, a few at a time.
 
     The first node that cannot be upgraded ends it: no other is begun, and the cluster is DEGRADED,
     of two versions that get on with each other. A cancel ends it between two nodes. Asking for the
@@ -49,6 +51,8 @@ class UpgradeCluster:
             lead = upgrade.leads and machine == upgrade.control_plane[0]
             await self._node(plan, upgrade, machine, lead=lead)
             self._refuse_to_roll_on()
+        await self._network(plan, upgrade)
+        self._refuse_to_roll_on()
         for pool in upgrade.pools:
             await self._before(plan, pool)
             await self._pool(plan, upgrade, pool)
@@ -70,6 +74,18 @@ class UpgradeCluster:
             snapshot = Snapshot(machine=upgrade.working[0], name=name)
             where = await do(Kubeadm.back_up, snapshot, PATIENT)
             await self._say(f"etcd and the certificates are kept: {where}")
+
+    async def _network(self, plan: ClusterPlan, upgrade: Upgrade) -> None:
+        """Before the workers: as long as one of them is of the old version the same upgrade can be
+        asked for again, and applies it again."""
+        for machine in upgrade.through[:1]:
+            node = self._asked(plan, upgrade, machine)
+            try:
+                await do(Kubernetes.install_network, node, BRIEF)
+            except FailureError as error:
+                if pushed_aside(error):
+                    raise
+                self._troubles.append(f"the pod network ({understood(error).message})")
 
     async def _before(self, plan: ClusterPlan, pool: PoolUpgrade) -> None:
         """Whatever has to be waited for before a pool is touched."""

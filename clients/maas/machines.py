@@ -244,13 +244,25 @@ class MaasMachines:
             await self._give_back(await self._held(slot))
 
     async def released(self, slot: Slot) -> bool:
-        """See the port. What MAAS gave up releasing is released once more on the way."""
+        """See the port. What MAAS gave up releasing is released once more on the way, and told."""
         marks = _marks(slot)
         with _patience():
             if await self._held(slot):
                 return False
             returning = [one for one in await self._list(status=RETURNING) if _marked(one, marks)]
-            await self._give_back(one for one in returning if one.status_name not in ON_ITS_WAY)
+            stuck = [one for one in returning if one.status_name not in ON_ITS_WAY]
+            if left := await self._give_back(stuck):
+                named = ", ".join(
+                    f"{one.system_id} ({one.hostname}) is {one.status_name}"
+                    for one in stuck
+                    if one.system_id in left
+                )
+                raise Unavailable(
+                    f"MAAS gave up releasing what {slot.name} held, and is told to again: {named}",
+                    subject=slot.name,
+                    reason="MAAS_GAVE_UP",
+                    do="look at the machine's power configuration in MAAS",
+                )
         return not returning
 
     async def sweep(self, mark: ClusterMark) -> tuple[str, ...]:

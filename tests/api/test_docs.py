@@ -13,6 +13,7 @@ from api.errors import CODES
 from api.kaas.routes import ROUTES
 from api.launch import client
 from domain.refusal import Refusal
+from domain.repairs import BEYOND_REVIVING
 from settings import Settings
 from tests.api.caller import NOBODY
 
@@ -102,6 +103,12 @@ def test_every_reason_for_a_refusal_is_described() -> None:
     raised = set().union(*(given(tree, named(rooms)) for tree in rooms))
     described = rows(section("Reasons for refusals"))
     assert sorted(described) == sorted(raised)
+
+
+def test_every_reason_to_replace_a_machine_is_described_as_one() -> None:
+    rows = section("Reasons an operation fails for").splitlines()
+    described = {row.split("`")[1] for row in rows if "a repair replaces it" in row.lower()}
+    assert described == BEYOND_REVIVING
 
 
 def test_every_refusal_at_the_edge_is_described() -> None:

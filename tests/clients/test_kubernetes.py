@@ -330,6 +330,28 @@ async def test_another_network_may_be_installed(
     await api.close()
 
 
+async def test_a_cluster_gets_the_network_that_goes_with_its_release(
+    vault: MemoryVault, site: Built, tmp_path: Path
+) -> None:
+    manifests = {}
+    for version in ("usual", VERSION):
+        manifests[version] = tmp_path / f"{version}.yaml"
+        manifests[version].write_text(
+            "apiVersion: v1\nkind: ConfigMap\n"
+            "metadata: {name: network, namespace: default}\n"
+            f"data: {{for: {version}}}\n"
+        )
+    networks = {VERSION: manifests[VERSION]}
+    api = KubernetesApi(vault, resolve=False, network=manifests["usual"], networks=networks)
+    for renewed, version in (("9.9.9", "usual"), (VERSION, VERSION)):
+        asked = node(site)
+        slot = asked.slot.model_copy(update={"release": Release(version=renewed, series="jammy")})
+        await api.install_network(asked.model_copy(update={"slot": slot}))
+        applied = site.clusters.objects(site.uid)["configmaps/default/network"]
+        assert applied["data"] == {"for": version}
+    await api.close()
+
+
 @pytest.mark.parametrize(
     "manifest",
     ["no: manifest", "{", "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: x}", "[1]"],

@@ -177,6 +177,9 @@ def test_an_upgrade_touches_the_nodes_whose_turn_it_is_and_looks_at_the_control_
     assert renewed == [machine.named for machine in upgrade.machines]
     looked = [step.subject for step in steps if step.verb == "kubernetes.wait_node"]
     assert looked == [machine.named for machine in masters]
+    [network] = [n for n, step in enumerate(steps) if step.verb == "kubernetes.install_network"]
+    turns = [step.subject for step in steps[:network] if step.verb == "kubeadm.renew_kubelet"]
+    assert turns == [machine.named for machine in upgrade.control_plane], "before the workers"
     asked = [step.verb for step in steps if step.verb in ("kubeadm.foresee", "kubeadm.back_up")]
     if upgrade.forewarned:
         assert asked == ["kubeadm.foresee", "kubeadm.back_up"]

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,6 +86,16 @@ def test_a_catalogue_that_cannot_be_offered_is_refused(
     entries = tuple(Release(version=version, series=series) for version, series in releases)
     with pytest.raises(ValueError, match=wrong):
         Catalogue(releases=entries, default=default)
+
+
+def test_a_network_goes_with_a_version_that_is_offered() -> None:
+    release = Release(version="1.31.4", series="jammy")
+    given = Catalogue.model_validate(
+        {"releases": [release], "default": "1.31.4", "networks": {"1.31.4": "new.yaml"}}
+    )
+    assert given.networks == {"1.31.4": Path("new.yaml")}
+    with pytest.raises(ValueError, match=r"networks: '1.31.5' is the version of no entry"):
+        Catalogue(releases=(release,), default="1.31.4", networks={"1.31.5": Path("new.yaml")})
 
 
 def test_asking_for_nothing_gives_the_default() -> None:

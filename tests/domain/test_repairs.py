@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.errors import Failed, Failure, Overdue, Unavailable
 from domain.machine import Role, Slot, SlotPhase, SlotState
 from domain.releases import Release
 from domain.repairs import (
@@ -17,6 +18,7 @@ from domain.repairs import (
     again_from,
     choose,
     counted,
+    is_beyond_reviving,
 )
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
@@ -234,3 +236,19 @@ def test_a_member_of_etcd_that_is_silent_counts_for_no_majority() -> None:
     missing = cluster([SlotPhase.HEALTHY] * 3 + [SlotPhase.RELEASED], [])
     choice = choose(missing, PRUDENCE, NOW, wanted=ANY, silent=["c0"])
     assert choice.left_alone == ("c3 waits for c0: etcd lets nobody in before",)
+
+
+def test_a_machine_is_replaced_for_what_is_its_own_and_for_nothing_else() -> None:
+    for own in (
+        Overdue("it is not Ready again", reason="NODE_NOT_READY"),
+        Failed("it was released by hand", reason="MACHINE_LOST"),
+        Failed("nobody knows whether it is on", reason="POWER_UNKNOWN"),
+        Overdue("it says that it is still on", reason="POWER_UNCHANGED"),
+    ):
+        assert is_beyond_reviving(Failure.of(own))
+    for reason in ("MAAS_BUSY", "MAAS_DOWN", ""):
+        assert not is_beyond_reviving(Failure.of(Unavailable("away", reason=reason)))
+    for reason in ("MAAS_CREDENTIALS", "MAAS_FORBIDDEN", "MAAS_STRANGE", "UNEXPECTED", ""):
+        assert not is_beyond_reviving(Failure.of(Failed("refused", reason=reason)))
+    for error in (Overdue("a worker died at it"), Overdue("who knows", reason="API_SILENT")):
+        assert not is_beyond_reviving(Failure.of(error))

@@ -11,6 +11,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from domain.cluster import Phase
 from domain.errors import DomainError, Failed, Failure, Unavailable
+from domain.machine import SlotPhase
 from domain.operation import OperationId, Stage, StepKey
 from store.engine import Database
 from store.secrets import Secrets
@@ -109,6 +110,57 @@ async def test_a_cluster_that_works_goes_without_a_node_that_does_not_come_in_ti
         assert blue.phase is Phase.DEGRADED
         assert "not done within 4:00:00" in blue.message
         assert [metal.node for metal in place.world.machines if metal.owner] == [first.name]
+
+
+async def test_a_region_that_is_back_soon_costs_no_node_its_machine(
+    opened: Opening, time_skipping: WorkflowEnvironment
+) -> None:
+    tries: Counter[str] = Counter()
+
+    def fail(key: StepKey) -> DomainError | None:
+        if not key.verb.startswith("machines.power"):
+            return None
+        tries[str(key)] += 1
+        busy = Unavailable("a power action is running", reason="MAAS_BUSY")
+        return busy if tries[str(key)] < 10 else None
+
+    async with opened(trouble=Trouble(fail=fail)) as place:
+        await place.create(1, 1)
+        [worker] = [each for each in place.world.machines if each.node.startswith("w-")]
+        worker.powered = False
+        await place.saw(worker.node, SlotPhase.JOINED)
+        asked = await place.ask_repair()
+        assert asked is not None
+        await place.start(asked)
+        assert await over(place, asked.id, time_skipping) >= timedelta(minutes=1)
+        assert (await place.operations.get(asked.id)).stage is Stage.SUCCEEDED
+        assert (worker.node.startswith("w-"), worker.power_cycles) == (True, 1)
+
+
+async def test_a_machine_that_maas_does_not_take_back_is_left_in_its_place_soon(
+    opened: Opening, time_skipping: WorkflowEnvironment
+) -> None:
+    async with opened() as place:
+        await place.create()
+        worker = (await place.clusters.nodes("blue")).slots[1]
+        place.world.locked.add(worker.system_id)
+        asked = await place.ask_scale("w", 0)
+        assert asked is not None
+        await place.start(asked)
+        await place.turns(Phase.RECONCILING, f"{worker.system_id} is locked")
+        took = await over(place, asked.id, time_skipping)
+        assert timedelta(minutes=15) < took < timedelta(minutes=40)
+        releases = {
+            step.key.undo: step.attempts
+            for step in await place.operations.steps(asked.id)
+            if step.key.verb == "machines.release"
+        }
+        assert releases == {False: 12}
+        blue = await place.clusters.get("blue")
+        assert (blue.phase, "is locked" in blue.message) == (Phase.DEGRADED, True)
+        place.world.locked.clear()
+        assert (await place.delete()).stage is Stage.SUCCEEDED
+        assert place.world.leftovers == []
 
 
 async def test_time_in_which_a_creation_is_paused_does_not_count(

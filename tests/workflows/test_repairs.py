@@ -11,7 +11,7 @@ from domain.errors import DomainError, Failed
 from domain.machine import Role, Slot, SlotPhase, SlotState
 from domain.operation import Kind, Operation, Stage, StepKey
 from domain.outline import keys, outline
-from domain.repairs import Policy
+from domain.repairs import BEYOND_REVIVING, Policy
 from sim.world import MemoryWorld, Metal
 from tests.workflows.conftest import Opening
 from tests.workflows.test_pools import assert_true
@@ -149,6 +149,83 @@ async def test_a_repair_makes_the_cluster_whole(opened: Opening, case: str) -> N
         await assert_whole(place)
         assert await place.ask_repair() is None
         await made_good(place)
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("reason", ["MAAS_DOWN", "MAAS_CREDENTIALS", "UNEXPECTED"])
+async def test_a_node_whose_machine_could_not_be_asked_for_is_left_alone(
+    opened: Opening, role: Role, reason: str
+) -> None:
+    async with opened() as place:
+        await place.create(3, 2)
+        [metal] = await hang(place, role)
+        owner, node = metal.owner, metal.node
+        asked = await place.ask_repair()
+        assert asked is not None
+
+        def fail(key: StepKey) -> DomainError | None:
+            off = key.verb == "machines.power_off"
+            return Failed("MAAS said no", reason=reason) if off else None
+
+        place.trouble.fail = fail
+        await place.carry_out(asked)
+        failure = (await place.operations.get(asked.id)).failure
+        assert failure is not None
+        assert "MAAS said no; it is left as it is" in failure.message
+        assert (metal.owner, metal.node, metal.powered) == (owner, node, True)
+        place.trouble.fail = lambda _: None
+        again = await place.ask_repair(node)
+        assert again is not None
+        await place.carry_out(again)
+        await assert_whole(place)
+        assert (metal.owner, metal.node) == (owner, node)
+
+
+@pytest.mark.parametrize("masters", [1, 3])
+async def test_a_silent_api_costs_no_node_its_machine(opened: Opening, masters: int) -> None:
+    async with opened() as place:
+        await place.create(masters, 1)
+        uid = (await place.clusters.get("blue")).uid
+        [metal] = await hang(place, Role.WORKER)
+        owner, node = metal.owner, metal.node
+        asked = await place.ask_repair()
+        assert asked is not None
+
+        async def silence() -> None:
+            place.world.unanswering.add(uid)
+
+        place.trouble.when = lambda key: key.verb == "machines.power_on" and not key.undo
+        place.trouble.then = silence
+        await place.carry_out(asked)
+        failure = (await place.operations.get(asked.id)).failure
+        assert failure is not None
+        assert f"it is not known whether node {node} is Ready" in failure.message
+        assert (metal.owner, metal.node, metal.powered) == (owner, node, True)
+        place.world.unanswering.clear()
+        again = await place.ask_repair(node)
+        assert again is not None
+        await place.carry_out(again)
+        await assert_whole(place)
+        assert (metal.owner, metal.node, metal.power_cycles) == (owner, node, 1)
+
+
+@pytest.mark.parametrize("reason", sorted(BEYOND_REVIVING - {"NODE_NOT_READY"}))
+async def test_a_machine_that_cannot_be_restarted_is_replaced(opened: Opening, reason: str) -> None:
+    async with opened() as place:
+        await place.create(1, 1)
+        [metal] = await hang(place, Role.WORKER)
+        asked = await place.ask_repair()
+        assert asked is not None
+
+        def fail(key: StepKey) -> DomainError | None:
+            off = key.verb == "machines.power_off"
+            return Failed("it is past that", reason=reason) if off else None
+
+        place.trouble.fail = fail
+        await place.carry_out(asked)
+        assert (await place.operations.get(asked.id)).stage is Stage.SUCCEEDED
+        assert not metal.owner
+        await assert_whole(place)
 
 
 async def test_a_node_that_is_named_and_works_is_left_alone(opened: Opening) -> None:

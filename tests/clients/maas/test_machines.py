@@ -197,7 +197,7 @@ async def test_what_was_taken_by_somebody_else_since_is_released(
     assert await machines.released(first.slot)
 
 
-async def test_a_release_that_got_stuck_is_asked_for_again(
+async def test_a_release_that_got_stuck_is_asked_for_again_and_told(
     slow_region: Region, slow: MaasMachines, clock: HandClock
 ) -> None:
     slow_region.faults.add(Fault(where="release *", how=How.HANG))
@@ -206,8 +206,11 @@ async def test_a_release_that_got_stuck_is_asked_for_again(
     await slow.release(machine.slot)
     await clock.turn(300)
     assert state(slow_region, machine) is Status.FAILED_RELEASING
-    assert not await slow.released(machine.slot)
+    with pytest.raises(Unavailable, match=rf"{machine.system_id} .* is Releasing failed") as told:
+        await slow.released(machine.slot)
+    assert told.value.reason == "MAAS_GAVE_UP"
     assert state(slow_region, machine) is Status.RELEASING
+    assert not await slow.released(machine.slot)
     await clock.turn(5)
     assert await slow.released(machine.slot)
 
