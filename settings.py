@@ -5,6 +5,7 @@ names), then the environment (WINDLASS_GRPC_ADDRESS, WINDLASS_SITE__PORT), then 
 
 import os
 from datetime import timedelta
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Any, Literal
 
@@ -131,6 +132,11 @@ class Auth(Part):
         timedelta(hours=12), le=timedelta(hours=26), description="how long a sign-in lasts"
     )
     token_idle: timedelta = Field(timedelta(hours=1), description="unused at most so long; 0: any")
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = Field(
+        (),
+        description="networks of the proxies that are believed about whom they call for "
+        "(`x-forwarded-for`), on both doors; empty: none",
+    )
 
 
 def _usual(what: str) -> Any:
