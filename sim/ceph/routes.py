@@ -15,6 +15,10 @@ OFF = (
 )
 
 
+HOSTS_AT_A_TIME = 2
+"""Fewer than there are, as with real ones, which tell of five."""
+
+
 class Asked(NamedTuple):
     named: Mapping[str, str]
     """What stands in the path."""
@@ -140,6 +144,13 @@ def safe_to_destroy(cluster: SimulatedCluster, asked: Asked) -> Any:
     }
 
 
+def hosts(cluster: SimulatedCluster, asked: Asked) -> Any:
+    """A few at a time, unless it is said how many: -1 is all of them."""
+    limit = int(asked.query.get("limit", HOSTS_AT_A_TIME))
+    found = health.hosts(cluster)
+    return found if limit == -1 else found[:limit]
+
+
 def look(cluster: SimulatedCluster) -> Any:
     found = health.full(cluster)
     cluster.look()
@@ -233,7 +244,7 @@ ROUTES = (
     Route("POST", "auth/logout", lambda _, __: None),
     Route("GET", "health/full", lambda cluster, _: look(cluster)),
     Route("GET", "summary", lambda cluster, _: health.summary(cluster)),
-    Route("GET", "host", lambda cluster, _: health.hosts(cluster), version="1.3"),
+    Route("GET", "host", hosts, version="1.3"),
     Route("GET", "rgw/daemon", lambda cluster, _: health.gateways(cluster)),
     Route("GET", "osd", lambda cluster, _: health.osds(cluster), version="1.1"),
     Route("GET", "osd/safe_to_destroy", safe_to_destroy),
