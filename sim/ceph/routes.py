@@ -225,15 +225,20 @@ def hold_upgrade(paused: bool) -> Callable[[SimulatedCluster, Asked], str]:
     return hold
 
 
+def stop_upgrade(cluster: SimulatedCluster, _: Asked) -> str:
+    cluster.stop_renewing()
+    return "Stopped upgrade"
+
+
 def show_upgrade(cluster: SimulatedCluster, _: Asked) -> Any:
     cluster.replace()
-    state = cluster.state
+    state, done = cluster.state, len(DAEMONS) - len(cluster.old)
     return {
         "target_image": f"ceph/ceph:v{state.renewing}" if state.renewing else None,
         "in_progress": bool(state.renewing),
         "which": "Upgrading all daemon types on all hosts" if state.renewing else "<unknown>",
         "services_complete": [],
-        "progress": f"{state.renewed}/{DAEMONS} daemons upgraded" if state.renewing else None,
+        "progress": f"{done}/{len(DAEMONS)} daemons upgraded" if state.renewing else None,
         "message": "",
         "is_paused": state.paused,
     }
@@ -261,6 +266,7 @@ ROUTES = (
     Route("POST", "cluster/upgrade/start", begin_upgrade),
     Route("PUT", "cluster/upgrade/pause", hold_upgrade(paused=True)),
     Route("PUT", "cluster/upgrade/resume", hold_upgrade(paused=False)),
+    Route("PUT", "cluster/upgrade/stop", stop_upgrade),
     Route("GET", "cluster/upgrade/status", show_upgrade),
     Route("POST", "cluster/user", create_user, 201),
     Route("PUT", "cluster/user", write_user),
