@@ -6,8 +6,13 @@ from itertools import pairwise
 
 from agent.__main__ import KEEPALIVE
 from agent.bearing import opened
+from agent.membership import MOST_PAUSE_SECONDS
 from protos.gen.kudo import scheduler_pb2 as pb
 from protos.gen.kudo.scheduler_pb2_grpc import NodeServiceStub
+from settings import Nodes
+
+SPREAD = 1.2
+"""By so much more than is set gRPC may wait."""
 
 TRIES = 6
 """So many, and by default the last pause is longer than five seconds."""
@@ -40,3 +45,9 @@ async def test_who_finds_nobody_tries_again_every_two_seconds() -> None:
             await channel.close()
     pauses = [later - earlier for earlier, later in pairwise(times)]
     assert max(pauses) < LONGEST_SECONDS, pauses
+
+
+def test_whoever_knocks_as_seldom_as_it_may_is_not_given_up_for_lost() -> None:
+    """A control plane that has been away waits for a lease before it counts anybody as lost."""
+    backoff = dict(KEEPALIVE)["grpc.max_reconnect_backoff_ms"] / 1000 * SPREAD
+    assert MOST_PAUSE_SECONDS + backoff < Nodes().lost_seconds / 2
