@@ -242,7 +242,11 @@ class Nodes(Part):
     bare_tokens: bool = Field(True, description="whether nodes may register without certificate")
     restart: Restart = Field(Restart.NEVER, description="when instances of kudo are run again")
     stop_removes: bool = Field(False, description="whether Stop removes, as it first did")
-    also_listen: str = Field("", description="one more address of the gRPC API; empty: none")
+    also_listen: str = Field(
+        "",
+        description="one more address of the gRPC API; empty: none, or the socket that systemd "
+        "passes",
+    )
 
 
 class Worker(Part):
