@@ -1,6 +1,7 @@
 """One suite for all runtimes: whatever carries pods keeps these promises."""
 
 import asyncio
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -21,7 +22,10 @@ from tests.agent.registry import LACKING, program, registry
 
 PATIENCE_SECONDS = 20.0
 RUNTIMES = ("simulated", "process", "podman")
-SUBNET = "10.79.253.0/24"
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+BLOCK = f"10.79.{253 - WORKER}"
+SUBNET = f"{BLOCK}.0/24"
+"""One for each that runs tests at the same time: nobody's containers share a block."""
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +47,13 @@ async def runtime(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator
     if isinstance(runtime, Podman) and (why := await proven(runtime)):
         await runtime.close()
         pytest.skip(f"NO CONTAINERS WERE RUN: {why}")
-    await runtime.open(SUBNET)
-    yield runtime
-    for seen in await runtime.list():
-        await runtime.remove(seen.pod)
-    await runtime.close()
+    try:
+        await runtime.open(SUBNET)
+        yield runtime
+        for seen in await runtime.list():
+            await runtime.remove(seen.pod)
+    finally:
+        await runtime.close()
 
 
 def order(program: str, **more: object) -> Spec:
@@ -170,7 +176,7 @@ async def test_k27_a_container_is_reached_on_its_port_and_has_few_rights(runtime
     pod = await begun(runtime, order("web", ports=(port,), **told))
     seen = await runtime.inspect(pod)
     (mapped,) = seen.ports
-    assert (mapped.destination, seen.ip.startswith("10.79.253.")) == (80, True)
+    assert (mapped.destination, seen.ip.startswith(f"{BLOCK}.")) == (80, True)
     answer = b""
     for _ in range(200):
         if b"hi there" not in answer:
