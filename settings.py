@@ -5,6 +5,7 @@ names), then the environment (WINDLASS_GRPC_ADDRESS, WINDLASS_SITE__PORT), then 
 
 import os
 from datetime import timedelta
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Any, Literal
 
@@ -136,6 +137,11 @@ class Auth(Part):
         timedelta(hours=12), le=timedelta(hours=26), description="how long a sign-in lasts"
     )
     token_idle: timedelta = Field(timedelta(hours=1), description="unused at most so long; 0: any")
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = Field(
+        (),
+        description="networks of the proxies that are believed about whom they call for "
+        "(`x-forwarded-for`), on both doors; empty: none",
+    )
 
 
 def _usual(what: str) -> Any:
@@ -241,7 +247,11 @@ class Nodes(Part):
     bare_tokens: bool = Field(True, description="whether nodes may register without certificate")
     restart: Restart = Field(Restart.NEVER, description="when instances of kudo are run again")
     stop_removes: bool = Field(False, description="whether Stop removes, as it first did")
-    also_listen: str = Field("", description="one more address of the gRPC API; empty: none")
+    also_listen: str = Field(
+        "",
+        description="one more address of the gRPC API; empty: none, or the socket that systemd "
+        "passes",
+    )
 
 
 class Worker(Part):

@@ -2,16 +2,30 @@
 
 from temporalio import activity
 
-from activities.waiting import for_a_while, news
+from activities.waiting import MOVING, for_a_while, news
+from domain.errors import Failed, Unavailable
 from domain.share import Identity, PoolMade, PoolWanted
-from domain.storage_gates import alarming, refuse, refuse_upgrade, unsettled
+from domain.storage_gates import (
+    alarming,
+    behind,
+    refuse,
+    refuse_upgrade,
+    unsettled,
+    unsound,
+)
 from domain.storage_plan import Marking, OsdMark, Renewal, Target
 from domain.storage_ports import Storage as Port
 
+CALM_LOOKS = 3
+APART_SECONDS = 5.0
+"""A cluster is well that is so at several looks, one after the other: for seconds at a time Ceph
+says that all is well while it has not found out yet."""
+
 
 class Storage:
-    def __init__(self, storage: Port) -> None:
+    def __init__(self, storage: Port, *, apart_seconds: float = APART_SECONDS) -> None:
         self._storage = storage
+        self._apart_seconds = apart_seconds
 
     @activity.defn(name="storage.ensure_pool")
     async def ensure_pool(self, wanted: PoolWanted) -> PoolMade:
@@ -83,3 +97,26 @@ class Storage:
             return bool(not seen.running or seen.trouble or seen.done != target.done)
 
         return await news("the upgrade of Ceph", look, is_news)
+
+    @activity.defn(name="storage.wait_sound")
+    async def wait_sound(self, target: Target) -> None:
+        """Wait for a while until every daemon runs that version and Ceph is well, and stays so, and
+        else say what is left. Failed if daemons were left behind."""
+
+        async def left() -> str:
+            return unsound(await self._storage.observe(), target)
+
+        try:
+            await for_a_while(left, looks=CALM_LOOKS, apart_seconds=self._apart_seconds)
+        except Unavailable as error:
+            if error.reason != MOVING:
+                raise
+            if not (others := behind(await self._storage.observe(), target)):
+                raise
+            raise Failed(  # nothing will bring them any further by itself
+                f"daemons still run {', '.join(others)}, and Ceph is not on its way to "
+                f"{target.version} any more",
+                subject=target.cluster,
+                reason="CEPH_LEFT_BEHIND",
+                do="ask for the same version again: the upgrade is gone on with",
+            ) from error

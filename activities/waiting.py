@@ -27,6 +27,7 @@ LOOK_SECONDS = 60.0
 """How long one look may take, whatever the client under it promises."""
 
 A_WHILE_SECONDS = 120.0
+MOVING = "STORAGE_MOVING"
 NEWS_SECONDS = 60.0
 
 MARGIN = timedelta(seconds=15)
@@ -75,15 +76,23 @@ async def until(what: str, look: Callable[[], Awaitable[Answer | None]]) -> Answ
     return answer
 
 
-async def for_a_while(left: Callable[[], Awaitable[str]]) -> None:
-    """Look for some minutes until nothing is left to be waited for. Then it is Unavailable and says
-    what is, so that whoever follows along is told, and it is asked again."""
-    began = monotonic()
-    while said := await _in_time("waiting for what is left", left):
+async def for_a_while(
+    left: Callable[[], Awaitable[str]], *, looks: int = 1, apart_seconds: float = 0
+) -> None:
+    """Look for some minutes until nothing is left to be waited for, at so many looks in a row. Else
+    it is Unavailable and says what is, so that whoever follows along is told, and it is asked
+    again."""
+    began, good = monotonic(), 0
+    while True:
+        said = await _in_time("waiting for what is left", left)
+        good = 0 if said else good + 1
+        if good == looks:
+            return
         waited = monotonic() - began
-        if waited > A_WHILE_SECONDS:
-            raise Unavailable(said, reason="STORAGE_MOVING")
-        await asyncio.sleep(min(max(waited * SHARE, FIRST_SECONDS), MOST_SECONDS))
+        if said and waited > A_WHILE_SECONDS:
+            raise Unavailable(said, reason=MOVING)
+        pause = min(max(waited * SHARE, FIRST_SECONDS), MOST_SECONDS)
+        await asyncio.sleep(max(pause, apart_seconds))
 
 
 async def news(

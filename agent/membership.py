@@ -17,7 +17,10 @@ from protos.gen.kudo import scheduler_pb2 as pb
 from protos.gen.kudo.scheduler_pb2_grpc import NodeServiceStub
 
 BEAT_SECONDS = 1.0
-FIRST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.5, 15.0
+FIRST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.5, 3.0
+"""However long the control plane was away, we are there again well before it gives us up for
+lost."""
+
 CALL_SECONDS = 10.0
 
 log = structlog.get_logger()

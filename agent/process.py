@@ -163,19 +163,26 @@ class Processes:
     async def exec(self, pod: str, command: Sequence[str], timeout_seconds: float) -> Output:
         if (await self.inspect(pod)).condition is not Condition.RUNNING:
             raise Conflict(f"pod {pod} does not run", subject=pod, do="start it first")
-        process = await asyncio.create_subprocess_exec(
-            *[sys.executable, "-I", "-S", shim.__file__, str(self._home(pod)), *command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+        making = asyncio.create_task(
+            asyncio.create_subprocess_exec(
+                *[sys.executable, "-I", "-S", shim.__file__, str(self._home(pod)), *command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
         )
         try:
             async with asyncio.timeout(timeout_seconds):
+                process = await asyncio.shield(making)
                 out, err = await process.communicate()
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-            raise Overdue(f"{command[0]} did not end within {timeout_seconds:g} s") from None
+        except BaseException as error:  # nobody listens any more, be it to what it began
+            pid = (await making).pid
+            shim.signalled(pid, signal.SIGKILL)
+            await ended(pid)
+            if isinstance(error, TimeoutError):
+                raise Overdue(f"{command[0]} did not end within {timeout_seconds:g} s") from None
+            raise
         return Output(exit_code=process.returncode or 0, stdout=out, stderr=err)
 
     def _home(self, pod: str) -> Path:

@@ -127,4 +127,5 @@ class Runtime(Protocol):
     async def usage(self, pod: str) -> Amounts: ...
 
     async def exec(self, pod: str, command: Sequence[str], timeout_seconds: float) -> Output:
-        """Run a command beside the app. Conflict if it does not run, Overdue if it takes longer."""
+        """Run a command beside the app. Conflict if it does not run, Overdue if it takes longer.
+        The command ends with the call at the latest."""

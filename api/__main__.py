@@ -31,6 +31,7 @@ from api.kaas.kubeconfigs import Kubeconfigs
 from api.kaas.routes import ROUTES
 from api.kudo import serving as kudo
 from api.launch import Launch, client
+from api.listening import also
 from api.meters import Meters
 from api.node import window as node
 from api.ops import clusters as views
@@ -131,6 +132,7 @@ class Api:
         self._beside: list[asyncio.Task[None]] = []
         self.notify_address = ""
         """Where notify is served besides, once it is."""
+        self._also = also(settings.nodes.also_listen)
         self._entrance = self._entered()
         certificates = encryption(settings.tls)
         door = Door(meters, self._entrance.gate, self._entrance.trail)
@@ -185,8 +187,7 @@ class Api:
 
     async def start(self) -> tuple[str, str]:
         """Open both doors, and return their addresses."""
-        also = self._settings.nodes.also_listen
-        grpc = await self._server.start(self._settings.grpc_address, also)
+        grpc = await self._server.start(self._settings.grpc_address, self._also)
         if self._settings.edge.notify_address:
             self.notify_address = await self._notify.start(self._settings.edge.notify_address)
         http = await self._web.start()  # the last, since it says that we are ready
@@ -222,7 +223,7 @@ class Api:
     def _entered(self) -> Entrance:
         said = self._settings
         doors = (said.grpc_address, said.http_address)
-        more = (said.edge.notify_address, said.nodes.also_listen)
+        more = (said.edge.notify_address, self._also.address)
         return entrance(self._database, self._vault, said.auth, (*doors, *more))
 
     def _clusters(self, built: build.Build) -> Service:
@@ -271,8 +272,7 @@ class Api:
         ]
 
     def _views(self) -> Service:
-        clusters = Clusters(self._database, self._vault)
-        following = Following(clusters, Watches(self._database))
+        following = Following(Clusters(self._database, self._vault), Watches(self._database))
         described = clusters_pb2.DESCRIPTOR.services_by_name["Clusters"]
         return Service(described, views.Clusters(following))
 

@@ -16,7 +16,7 @@ import structlog
 from google.protobuf.message import Message
 
 from api.asking import notes, running
-from api.sign_in import place
+from api.origin import Called, Origins
 from domain.access import Permission
 from domain.audit import Deed
 from domain.errors import DomainError
@@ -34,25 +34,27 @@ OF_STRANGERS = frozenset({grpc.StatusCode.OK, grpc.StatusCode.UNAUTHENTICATED})
 
 
 class Trail:
-    def __init__(self, audit: Audit) -> None:
+    def __init__(self, audit: Audit, origins: Origins) -> None:
         self._audit = audit
+        self._origins = origins
         self._late: set[asyncio.Task[None]] = set()
 
-    async def begin(self, asked: Permission, peer: str) -> None:
+    async def begin(self, asked: Permission, line: Called) -> None:
         """Write down that the call that runs is about to change something, once."""
         if asked.changes and asked.roles is not None and notes().began is None:
-            writing = notes().began = asyncio.create_task(self._audit.write(_deed(peer)))
+            deed = _deed(self._origins.place(line))
+            writing = notes().began = asyncio.create_task(self._audit.write(deed))
             await asyncio.shield(writing)
 
     async def note(
-        self, asked: Permission, peer: str, code: grpc.StatusCode, reason: str = ""
+        self, asked: Permission, line: Called, code: grpc.StatusCode, reason: str = ""
     ) -> None:
         """Write down what became of the call that runs. A line that cannot be written does not
         undo what was done: it goes to the log."""
         if not _is_written(asked, code):
             return
         end = {"code": code.name, "reason": reason, "operation": notes().operation}
-        deed = _deed(peer).model_copy(update=end)
+        deed = _deed(self._origins.place(line)).model_copy(update=end)
         writing = asyncio.create_task(self._write(deed))
         self._late.add(writing)
         writing.add_done_callback(self._late.discard)
@@ -72,12 +74,12 @@ class Trail:
             log.error("not in the audit trail", error=error.message, **deed.model_dump(mode="json"))
 
 
-def _deed(peer: str) -> Deed:
+def _deed(source: str) -> Deed:
     call = running()
     return Deed(
         time=now(),
         user=call.session.principal.name,
-        source=place(peer),
+        source=source,
         method=call.method,
         subject=subject(notes().request),
         request_id=call.request_id,

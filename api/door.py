@@ -281,7 +281,7 @@ async def _passed(
     finally:
         method.tally(code, perf_counter() - began)
         if method.trail is not None:
-            await method.trail.note(method.asked, line.peer(), code, reason)
+            await method.trail.note(method.asked, line, code, reason)
     trailers = ((REQUEST_ID, running().request_id), (DETAILS, status.SerializeToString()))
     return await line.abort(code, status.message, trailers)
 
@@ -324,7 +324,7 @@ async def _meant(method: _Method, request: Message, line: Line) -> Message:
     owned(method.asked, running().session, request)
     notes().request = request
     if method.trail is not None:
-        await method.trail.begin(method.asked, line.peer())
+        await method.trail.begin(method.asked, line)
     return request
 
 

@@ -1,7 +1,7 @@
 """Everything that signing in is made of, and what only those who govern may, put together once for
 both doors."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import NamedTuple, Protocol
 
@@ -12,6 +12,7 @@ from api.ops.codec import Codec
 from api.ops.secrets import Secrets
 from api.ops.trail import Audit
 from api.ops.users import Tokens, Users
+from api.origin import Network, Origins
 from api.sign_in import SignIn, Terms
 from api.signed_in import SignedIn
 from domain import access
@@ -37,6 +38,8 @@ class Said(Protocol):
     def token_lifetime(self) -> timedelta: ...
     @property
     def token_idle(self) -> timedelta: ...
+    @property
+    def trusted_proxies(self) -> Sequence[Network]: ...
 
 
 class Entrance(NamedTuple):
@@ -60,18 +63,19 @@ def entrance(
     )
     terms = Terms(said.token_lifetime, said.token_idle, said.password_login)
     known, given, passwords = users.Users(database), tokens.Tokens(database), Passwords()
-    kept = audit.Audit(database)
+    kept, origins = audit.Audit(database), Origins(said.trusted_proxies)
     gate = SignedIn(known, given, is_open=is_open)
     sign_in = SignIn(known, given, Attempts(database), passwords, terms)
     ours = access_pb2.DESCRIPTOR.services_by_name
     services = [
         Service(
-            auth_pb2.DESCRIPTOR.services_by_name["AuthService"], AuthService(sign_in, given, gate)
+            auth_pb2.DESCRIPTOR.services_by_name["AuthService"],
+            AuthService(sign_in, given, gate, origins),
         ),
-        Service(ours["Users"], Users(known, passwords, sign_in, gate)),
-        Service(ours["Tokens"], Tokens(given, gate)),
+        Service(ours["Users"], Users(known, passwords, sign_in, gate, origins)),
+        Service(ours["Tokens"], Tokens(given, gate, origins)),
         Service(ours["Audit"], Audit(kept)),
         Service(secrets_pb2.DESCRIPTOR.services_by_name["Secrets"], Secrets(vault)),
         Service(codec_pb2.DESCRIPTOR.services_by_name["Codec"], Codec(Sealing(vault.seal))),
     ]
-    return Entrance(gate, Trail(kept), services, passwords, is_open)
+    return Entrance(gate, Trail(kept, origins), services, passwords, is_open)

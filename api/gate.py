@@ -12,6 +12,7 @@ import grpc
 from google.protobuf.message import Message
 
 from api.access import OPEN
+from api.origin import Called
 from domain.access import ANYONE, Permission, Role, Session
 from domain.errors import Forbidden, Unauthenticated
 
@@ -41,10 +42,10 @@ class Gate(Protocol):
 class Trail(Protocol):
     """Writes down which calls change something, and what became of them."""
 
-    async def begin(self, asked: Permission, peer: str) -> None: ...
+    async def begin(self, asked: Permission, line: Called) -> None: ...
 
     async def note(
-        self, asked: Permission, peer: str, code: grpc.StatusCode, reason: str = ""
+        self, asked: Permission, line: Called, code: grpc.StatusCode, reason: str = ""
     ) -> None: ...
 
 

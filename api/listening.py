@@ -1,10 +1,56 @@
-"""Addresses to listen on, and what is said of one that cannot be."""
+"""Addresses to listen on, and what is said of one that cannot be; and a socket that is there."""
 
+import os
 import socket
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from domain.errors import Unavailable
+from domain.errors import Invalid, Unavailable
 
 BACKLOG = 512
+
+FIRST_PASSED = 3
+"""Behind the three that every process has."""
+
+ALSO = "WINDLASS_NODES__ALSO_LISTEN"
+
+
+class Also(NamedTuple):
+    """Where gRPC is served besides."""
+
+    address: str = ""
+    """Empty: nowhere that other machines reach."""
+    passed: socket.socket | None = None
+    """Listens there already."""
+
+
+def also(address: str, environment: Mapping[str, str] = os.environ) -> Also:
+    """At this address, if it is one, or at the socket that whoever started us has opened for us, as
+    systemd does: the variables say how many there are, and whether we are meant. Invalid if there
+    is both, or more than one, or one that nobody can be served by."""
+    if environment.get("LISTEN_PID") != str(os.getpid()):
+        return Also(address)
+    if environment.get("LISTEN_FDS") != "1" or address:
+        raise Invalid(
+            f"one socket can be served besides, and {environment.get('LISTEN_FDS')} were passed"
+            + (f" while {ALSO} names {address}" if address else ""),
+            do=f"pass one socket, and unset {ALSO}",
+        )
+    try:
+        passed = socket.socket(fileno=FIRST_PASSED)
+        listens = passed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    except OSError:
+        listens = 0
+    if not listens:
+        raise Invalid(
+            "the socket that was passed is none that listens",
+            do="pass one with ListenStream= in its unit, and Accept=no",
+        )
+    os.set_inheritable(FIRST_PASSED, False)
+    if passed.family == socket.AF_UNIX:
+        return Also(passed=passed)
+    host, port = passed.getsockname()[:2]
+    return Also(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", passed)
 
 
 def bound(address: str, setting: str) -> socket.socket:

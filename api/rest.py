@@ -99,7 +99,10 @@ class Exchange:
         return {}  # certificates are looked at by the gRPC door alone
 
     def peer(self) -> str:
-        return f"{self._client.host}:{self._client.port}" if self._client else ""
+        if self._client is None:
+            return ""
+        host, port = self._client
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def set_trailing_metadata(self, trailers: Trailers, /) -> None:
         self._told = trailers

@@ -13,8 +13,9 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from api.asking import Context
 from api.door import Admit, Door, Service, anybody
-from api.listening import bound
+from api.listening import ALSO, Also, bound
 from api.meters import Meters
+from api.relay import Relay
 from api.tls import Certificates
 
 OPTIONS: dict[str, int] = {
@@ -68,6 +69,7 @@ class Server:
             own += _reflection([service.name for service in [*services, *own]])
         self.services = [*services, *own]
         self._shares_port = shares_port
+        self._relay: Relay | None = None
         chosen = {**options, "grpc.so_reuseport": int(shares_port)}
         self._server = grpc.aio.server(
             options=list(chosen.items()), maximum_concurrent_rpcs=CALLS_AT_ONCE
@@ -79,16 +81,21 @@ class Server:
             )
         )
 
-    async def start(self, address: str, also: str = "") -> str:
+    async def start(self, address: str, also: Also | None = None) -> str:
         """Listen, and return the address with the port that port 0 turned into. Unavailable if
-        somebody else listens there. `also` is one more address, if there is one."""
+        somebody else listens there. `also` is where else."""
         if not self._shares_port:
             self._try(address, self._setting)
-        if also:
-            self._try(also, "WINDLASS_NODES__ALSO_LISTEN")
-            self._listen(also)
+        if also and also.passed:
+            self._relay = Relay(also.passed)
+            self._listen(self._relay.address)
+        elif also and also.address:
+            self._try(also.address, ALSO)
+            self._listen(also.address)
         port = self._listen(address)
         await self._server.start()
+        if self._relay:
+            await self._relay.start()
         await self._health.serving()
         return f"{address.rpartition(':')[0]}:{port}"
 
@@ -107,7 +114,11 @@ class Server:
         if self._door.has_streams:
             await asyncio.sleep(NOTICE_SECONDS)
         self._door.close()
+        if self._relay:
+            self._relay.close()
         await self._server.stop(grace_seconds)
+        if self._relay:
+            await self._relay.stop()
 
 
 class Health(health.aio.HealthServicer):

@@ -1,10 +1,8 @@
 """Signing in: a name and a password for a token. Whatever is wrong costs the same and sounds the
 same, and whoever guesses waits."""
 
-import ipaddress
 from datetime import timedelta
 from typing import NamedTuple
-from urllib.parse import unquote
 
 from domain import access
 from domain.access import TokenInfo
@@ -39,8 +37,8 @@ class SignIn:
         self._passwords = passwords
         self._terms = terms
 
-    async def sign_in(self, name: str, password: str, peer: str) -> tuple[str, TokenInfo]:
-        """A token for whoever knows the password."""
+    async def sign_in(self, name: str, password: str, where: str) -> tuple[str, TokenInfo]:
+        """A token for whoever knows the password and calls from there."""
         if not self._terms.by_password:
             raise Conflict(
                 "nobody signs in with a password here",
@@ -53,7 +51,6 @@ class SignIn:
                 "; ".join(f"{each.field} {each.description}" for each in violations),
                 violations=violations,
             )
-        where = place(peer)
         await self.prove(name, password, where)
         return await self._tokens.issue(
             name, lifetime=self._terms.lifetime, idle=self._terms.idle, source=where
@@ -80,18 +77,3 @@ class SignIn:
         await self._attempts.succeed(name, where)
         if self._passwords.is_dated(lock.password):
             await self._users.rehash(lock, await self._passwords.hashed(password))
-
-
-def place(peer: str) -> str:
-    """Where somebody is: an IPv4 address, or the network of an IPv6 one, since those come in
-    bunches. `peer` is as gRPC or the HTTP door calls the other end."""
-    host = unquote(peer).removeprefix("ipv4:").removeprefix("ipv6:").rpartition(":")[0].strip("[]")
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return "elsewhere"
-    if address.version == 4:
-        return str(address)
-    if mapped := address.ipv4_mapped:
-        return str(mapped)
-    return str(ipaddress.ip_network((address, 64), strict=False))

@@ -77,6 +77,7 @@ class Web:
             http="h11",
             h11_max_incomplete_event_size=HEADER_BYTES,
             lifespan="off",
+            proxy_headers=False,  # `api/origin.py` knows whom to believe
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=int(GRACE_SECONDS),

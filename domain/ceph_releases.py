@@ -24,6 +24,12 @@ def refuse_unknown(version: str, known: Iterable[str]) -> None:
         )
 
 
+def major(release: str) -> int:
+    """The major version of a release by its name. Names go through the alphabet: pacific is 16, and
+    reef, two letters further, 18. 0: it has none."""
+    return ord(release[0]) - ord("a") + 1 if release[:1].isalpha() else 0
+
+
 def too_far(now: str, to: str) -> list[str]:
     """Why a cluster of that version cannot go there at once. Daemons never go back."""
     try:

@@ -82,6 +82,7 @@ USUALLY: dict[str, float] = {
     "storage.check_upgrade": 1,
     "storage.begin_upgrade": 2,
     "storage.wait_upgraded": 60,
+    "storage.wait_sound": 30,
 }
 """Seconds on real metal, to weigh steps by until there are runs to learn from."""
 
@@ -319,8 +320,9 @@ def _dropping(plan: StoragePlan) -> tuple[Leg, ...]:
 
 def _renewing(plan: StoragePlan) -> tuple[Leg, ...]:
     """How often it has to be waited is not foreseen."""
-    verbs = ("storage.check_upgrade", "storage.begin_upgrade", "storage.wait_upgraded")
-    return (Leg(lanes=(_lane(plan.cluster, *verbs),)),) if plan.target else ()
+    verbs = ("check_upgrade", "begin_upgrade", "wait_upgraded", "wait_sound")
+    lane = _lane(plan.cluster, *(f"storage.{verb}" for verb in verbs))
+    return (Leg(lanes=(lane,)),) if plan.target else ()
 
 
 OUTLINES = {

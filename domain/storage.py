@@ -30,6 +30,8 @@ class Check(Frozen):
     light: Light
     says: str
     muted: bool = False
+    latest: datetime | None = None
+    """When what it tells of happened last, where it says so: the crash of a daemon."""
 
 
 class Mon(Frozen):
@@ -177,6 +179,10 @@ class Observation(Frozen):
     capacity: Capacity = Capacity()
     rates: Rates = Rates()
     hosts: tuple[Host, ...] = ()
+    versions: tuple[str, ...] = ()
+    """Those that daemons run, each once, the oldest first. Empty: nobody tells."""
+    release: str = ""
+    """The oldest that OSDs may be of, by its name: `reef`."""
 
     @property
     def managers(self) -> tuple[str, ...]:

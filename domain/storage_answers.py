@@ -3,6 +3,7 @@
 Whatever an answer cannot do without raises LookupError, TypeError, ValueError, AttributeError or
 ArithmeticError, which the client translates; what Ceph leaves out while it is zero is zero."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -31,6 +32,8 @@ SEVERITY = (Light.ERR, Light.WARN, Light.OK)
 
 ALWAYS = frozenset({"sortbitwise", "recovery_deletes", "purged_snapdirs", "pglog_hardlimit"})
 """Flags of the OSD map that nobody sets: they say which release wrote it."""
+
+CRASHED = re.compile(r" crashed .* at (\d{4}-\S+)$")
 
 LATEST_SECONDS = 253_402_300_800.0
 """The end of the year 9999, after which there are no dates."""
@@ -62,6 +65,17 @@ def moment(said: object) -> datetime | None:
     if not 0 <= seconds < LATEST_SECONDS:
         raise ValueError(f"{said} is no time")
     return datetime.fromtimestamp(seconds, UTC) if seconds else None
+
+
+def versions(hosts: Iterable[Document]) -> tuple[str, ...]:
+    """Those of all daemons, each once, the oldest first."""
+    daemons = (each for said in hosts for each in said.get("services", ()))
+    found = {version(each.get("ceph_version", "")) for each in daemons}
+    return tuple(sorted(found - {""}, key=_numbers))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) if part.isdigit() else 0 for part in version.split("."))
 
 
 def version(banner: str) -> str:
@@ -104,6 +118,8 @@ def observed(answers: Answers, at: datetime) -> Observation:
         capacity=capacity(health["df"]["stats"]),
         rates=rates(health.get("client_perf", {})),
         hosts=tuple(host(each) for each in answers.hosts),
+        versions=versions(answers.hosts),
+        release=osd_map.get("require_osd_release", ""),
     )
 
 
@@ -115,10 +131,17 @@ def checks(said: Iterable[Document]) -> tuple[Check, ...]:
             light=Light(each["severity"]),
             says=each["summary"]["message"],
             muted=each.get("muted", False),
+            latest=_latest(each.get("detail", ())),
         )
         for each in said
     ]
     return tuple(sorted(read, key=lambda check: (SEVERITY.index(check.light), check.code)))
+
+
+def _latest(details: Iterable[Document]) -> datetime | None:
+    """When a daemon crashed last: `osd.1 crashed on host ceph-1 at 2026-11-18T08:37:17.017323Z`."""
+    told = (CRASHED.search(each["message"]) for each in details)
+    return max((time for found in told if found and (time := moment(found[1]))), default=None)
 
 
 def mons(status: Document) -> Mons:

@@ -5,10 +5,12 @@ reach, Ceph may say HEALTH_WARN for minutes, and HEALTH_OK for seconds. Each ref
 and its figures, and all are told at once."""
 
 from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
 
-from domain.ceph_releases import too_far
+from domain.ceph_releases import major, too_far
 from domain.errors import Conflict, NotFound
-from domain.storage import Light, Observation, Osd, Pool, count
+from domain.releases import Version
+from domain.storage import Check, Light, Observation, Osd, Pool, count
 from domain.storage_plan import Marking, OsdMark, Target
 
 FULLEST = 0.85
@@ -24,6 +26,15 @@ BEARABLE = frozenset(
     }
 )
 """Checks that latch, or that say nothing about whether daemons may be restarted."""
+
+CRASHES = frozenset({"RECENT_CRASH", "RECENT_MGR_MODULE_CRASH"})
+"""Of the last two weeks, unless somebody archives them: most of them are long over."""
+
+CRASH_COUNTS = timedelta(hours=24)
+
+UPGRADE = "UPGRADE_"
+"""With this the checks begin by which the orchestrator says why it goes on no further: it finds no
+image, or a daemon does not come back."""
 
 FEWEST_MONS, FEWEST_MANAGERS = 3, 2
 FULLEST_BEFORE_UPGRADE = 0.75
@@ -80,7 +91,7 @@ def _unwell(seen: Observation, leaving: Collection[int]) -> list[str]:
     return [
         *(f"{number} placement groups {what}" for number, what in counted if number),
         *(
-            f"{check.code}: {check.says}"
+            said(check)
             for check in seen.checks
             if check.light is Light.ERR or check.code in FORBIDDING
         ),
@@ -157,15 +168,15 @@ def unsettled(seen: Observation, mark: OsdMark, *, safe: bool) -> str:
 def refuse_upgrade(seen: Observation, target: Target, *, known: bool = True) -> None:
     """Conflict with all reasons, if the cluster may not be upgraded to that now."""
     standing = len(seen.managers)
-    unwell = [f"{check.code}: {check.says}" for check in seen.checks if check.code not in BEARABLE]
+    unwell = [said(check) for check in seen.checks if not _is_borne(check, seen.at)]
     unrest, quorum = restless(seen), len(seen.mons.quorum)
     reasons = [
         *_blind(seen, known=known),
-        *too_far(seen.version, target.version),
+        *_too_far(seen, target),
         *unwell,
         *(
-            said
-            for refused, said in (
+            words
+            for refused, words in (
                 (unrest, f"{unrest} of {groups(seen)} placement groups are not active and clean"),
                 (quorum < FEWEST_MONS, f"{quorum} mons are in quorum, and {FEWEST_MONS} must be"),
                 (standing < FEWEST_MANAGERS, f"{standing} manager is there, and no other"),
@@ -188,9 +199,50 @@ def refuse_upgrade(seen: Observation, target: Target, *, known: bool = True) -> 
         )
 
 
+def said(check: Check) -> str:
+    return f"{check.code}: {check.says}"
+
+
+def _is_borne(check: Check, at: datetime) -> bool:
+    """Whether daemons may be restarted then, while that check fails."""
+    is_old = check.latest is not None and at - check.latest > CRASH_COUNTS
+    return check.muted or check.code in BEARABLE or (check.code in CRASHES and is_old)
+
+
+def _too_far(seen: Observation, target: Target) -> list[str]:
+    """Daemons of two versions are what an upgrade left that was stopped: one to the newer of them
+    is the way out."""
+    running = dict.fromkeys((*seen.versions, seen.version))
+    reasons = [why for each in running for why in too_far(each, target.version)]
+    if len(behind(seen, target)) > 1:
+        reasons.append(f"daemons run {', '.join(seen.versions)}")
+    return reasons
+
+
+def behind(seen: Observation, target: Target) -> list[str]:
+    """What daemons run besides that version."""
+    return [each for each in seen.versions if each != target.version]
+
+
+def unsound(seen: Observation, target: Target) -> str:
+    """What is still to be waited for after an upgrade. Empty: nothing, at this look."""
+    if not seen.live:
+        return "Ceph's manager hears no mon"
+    if others := behind(seen, target):
+        return f"daemons still run {', '.join(others)}"
+    if 0 < major(seen.release) < Version.parse(target.version).major:
+        return f"OSDs may still be of {seen.release}"
+    if unrest := restless(seen):
+        return f"{unrest} of {groups(seen)} placement groups are not active and clean"
+    borne = BEARABLE | CRASHES
+    return next((said(it) for it in seen.checks if not it.muted and it.code not in borne), "")
+
+
 def alarming(seen: Observation) -> str:
     """Why an upgrade that is under way must not go on. Copies are missing now and then meanwhile;
-    what nobody is served by, or what Ceph calls an error, is another thing."""
+    what nobody is served by, what Ceph calls an error, or what its orchestrator gives up on, is
+    another thing."""
     if seen.inactive:
         return f"{seen.inactive} placement groups serve nobody"
-    return next((f"{it.code}: {it.says}" for it in seen.checks if it.light is Light.ERR), "")
+    grave = (it for it in seen.checks if it.light is Light.ERR or it.code.startswith(UPGRADE))
+    return next(map(said, grave), "")

@@ -88,9 +88,17 @@ class Renewal(Frozen):
     """Daemons. 0: nobody says."""
     trouble: str = ""
     """Why it must not go on."""
+    versions: tuple[str, ...] = ()
+    """Those that daemons run, where that is known."""
 
     def is_over(self, target: Target) -> bool:
+        """Whether nobody is at it any more. The manager is the first to be replaced, so others may
+        have been left behind."""
         return not self.running and self.version == target.version
+
+    def is_whole(self, target: Target) -> bool:
+        """Whether none was."""
+        return self.is_over(target) and {*self.versions} <= {target.version}
 
     def said(self, target: Target) -> str:
         counted = f"{self.done} of {self.total} daemons run" if self.total else "on the way to"

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from domain.share import OWNER
-from domain.storage import Capacity, Light, Manager, Mon, Mons, Observation, Osd, Osds, Pool
+from domain.storage import Capacity, Check, Light, Manager, Mon, Mons, Observation, Osd, Osds, Pool
 from domain.storage_plan import OsdMark, Renewal
 
 GROUPS = 8
@@ -33,6 +33,9 @@ class MemoryCeph:
     """Every pool there ever was: where it stands here is its number."""
 
     version: str = "18.2.7"
+    stray: str = ""
+    """What daemons run that an upgrade has left behind."""
+    checks: tuple[Check, ...] = ()
     renewing: str = ""
     """To which version it is being upgraded."""
     renewing_paused: bool = False
@@ -44,7 +47,8 @@ class MemoryCeph:
     """Every upgrade that was begun anew."""
 
     def renew(self, version: str) -> None:
-        if version not in (self.version, self.renewing):
+        there = self.version if not self.stray else ""
+        if version not in (there, self.renewing):
             self.renewing, self.renewed = version, 0
             self.begun.append(version)
         self.renewing_paused = False
@@ -54,7 +58,7 @@ class MemoryCeph:
         if self.renewing and not self.renewing_paused and self.renewed != self.stuck:
             self.renewed += 1
             if self.renewed >= DAEMONS:
-                self.version, self.renewing = self.renewing, ""
+                self.version, self.renewing, self.stray = self.renewing, "", ""
         return Renewal(
             version=self.version,
             running=bool(self.renewing),
@@ -62,7 +66,12 @@ class MemoryCeph:
             image=f"ceph:v{self.renewing}",
             done=self.renewed,
             total=DAEMONS,
+            versions=self.versions,
         )
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        return tuple(sorted({self.version, self.stray or self.version}))
 
     def number(self, name: str) -> int:
         return len(self.numbers) - 1 - self.numbers[::-1].index(name)
@@ -98,7 +107,9 @@ class MemoryCeph:
             mons=Mons(all=tuple(Mon(name=each, in_quorum=True) for each in "abc")),
             manager=Manager(active="x", standbys=("y",)),
             fsid="memory",
-            light=Light.OK,
+            light=Light.WARN if self.checks else Light.OK,
+            checks=self.checks,
+            versions=self.versions,
             osds=Osds(all=osds),
             pools=(first, *made),
             states={state: GROUPS},

@@ -17,6 +17,7 @@ _FULL = 'No available machine matches constraints: [(\'agent_name\', ["them"])] 
 TROUBLES: dict[str, Fault] = {
     "api-flaps": Fault(where="kubernetes * *", how=How.FLAP, times=ALWAYS),
     "ceph-deaf": Fault(where="ceph mons", how=How.FAIL, times=ALWAYS),
+    "ceph-image-away": Fault(where="ceph pull", how=How.FAIL, times=ALWAYS),
     "ceph-manager-away": Fault(where="ceph [GPD]*", how=How.DROP, times=ALWAYS),
     "ceph-moves-nothing": Fault(where="ceph move", how=How.FAIL, times=ALWAYS),
     "ceph-osd-dead": Fault(where="ceph osd.0", how=How.FAIL, times=ALWAYS),

@@ -115,12 +115,12 @@ class Storages(Store):
     async def request_upgrade(
         self, session: AsyncSession, cluster: str, version: str, known: Sequence[str], ask: Ask
     ) -> Operation | None:
-        """Have Ceph upgraded. None if it runs that version."""
+        """Have Ceph upgraded. None if all of it runs that version."""
         if earlier := await answers.answered(session, ask):
             return operations.as_operation(earlier)
         refuse_unknown(version, known)
         seen = await observations.newest(session, cluster)
-        if seen.look.observation.version == version:
+        if {seen.look.observation.version, *seen.look.observation.versions} == {version}:
             return None
         target = Target(cluster=cluster, version=version)
         if not await _was_begun(session, target):  # what was is mixed, and gone on with

@@ -112,6 +112,9 @@ SETTLING = ActivityConfig(
 )
 """Data that Ceph moves, which may take days. Every two minutes it is said what is left."""
 
+CALMING: ActivityConfig = {**SETTLING, "schedule_to_close_timeout": timedelta(days=1)}
+"""Ceph with new daemons, until it is well."""
+
 LEAVING: ActivityConfig = {
     **STUBBORN,
     "retry_policy": RetryPolicy(

@@ -12,7 +12,7 @@ from domain.storage_plan import Renewal, StoragePlan, Target
 from workflows.books import book
 from workflows.carrying_out import carry_out_on_storage
 from workflows.helm import helm
-from workflows.policies import BRIEF, INSISTING, STALLED, WATCHING
+from workflows.policies import BRIEF, CALMING, INSISTING, STALLED, WATCHING
 from workflows.steps import do, undo
 from workflows.unwind import Unwind
 
@@ -23,8 +23,9 @@ class UpgradeStorage:
 
     There is no way back, so what ends it early, or holds it, pauses it in Ceph as well: daemons of
     both versions get on with each other. When none has been replaced for long, or Ceph is in
-    trouble, it is paused and waits for somebody to approve that it goes on. Asking for the same
-    version again goes on with one that was left."""
+    trouble, it is paused and waits for somebody to approve that it goes on. It is done once every
+    daemon runs that version and Ceph is well. Asking for the same version again goes on with one
+    that was left."""
 
     @workflow.init
     def __init__(self, operation: OperationId) -> None:
@@ -42,6 +43,7 @@ class UpgradeStorage:
             unwind.add(Storage.pause_upgrade, target, INSISTING)
             await self._go_on(target)
             await self._watch(target)
+            await do(Storage.wait_sound, target, CALMING)
         return Reached.well(self._operation, None, f"Ceph runs {target.version}")
 
     async def _watch(self, target: Target) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+import signal
 import socket
 import time
 from collections.abc import Sequence
@@ -12,10 +13,11 @@ from typing import Any
 
 from agent.podman.images import PodmanImages
 from agent.podman.kernel import killed_for_memory
-from agent.podman.rest import Rest, demultiplexed
+from agent.podman.rest import CALL_SECONDS, Rest, demultiplexed
 from agent.podman.service import Service
 from agent.process import ended
 from agent.runtime import Amounts, Condition, Info, Output, PortMap, Seen, Spec
+from agent.shim import signalled
 from domain.errors import Conflict, DomainError, Failed, NotFound, Overdue, Unavailable
 from domain.happening import SECOND_NS
 from domain.logline import moment
@@ -162,14 +164,27 @@ class Podman:
         try:
             async with asyncio.timeout(timeout_seconds):
                 plain = {"Detach": False, "Tty": False}
-                answer = await self._rest.ask("POST", f"{path}/start", said=plain)
+                answer = await self._rest.ask(
+                    "POST", f"{path}/start", said=plain, seconds=timeout_seconds + CALL_SECONDS
+                )
         except TimeoutError:
+            await self._break_off(path)
             raise Overdue(f"{command[0]} did not end within {timeout_seconds:g} s") from None
+        except asyncio.CancelledError:
+            await self._break_off(path)
+            raise
         except Failed as error:  # there is no such program
             return Output(exit_code=127, stderr=f"{error.message}\n".encode())
         out, err = demultiplexed(answer.content)
         code = int((await self._rest.get(f"{path}/json"))["ExitCode"])
         return Output(exit_code=code, stdout=out, stderr=err)
+
+    async def _break_off(self, path: str) -> None:
+        """Kill a command that nobody listens to any more, which podman would let run on."""
+        with suppress(DomainError):
+            told = await self._rest.get(f"{path}/json")
+            if told["Running"]:
+                signalled(int(told["Pid"]), signal.SIGKILL)
 
     @property
     def _rest(self) -> Rest:

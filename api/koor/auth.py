@@ -2,6 +2,7 @@
 
 from api.asking import Context
 from api.gate import invalid, presented
+from api.origin import Origins
 from api.sign_in import SignIn
 from api.signed_in import SignedIn
 from domain.errors import Unauthenticated
@@ -14,14 +15,15 @@ ACCOUNT = "data-control-center-user-login-"
 
 
 class AuthService(AuthServiceServicer):
-    def __init__(self, sign_in: SignIn, tokens: Tokens, gate: SignedIn) -> None:
+    def __init__(self, sign_in: SignIn, tokens: Tokens, gate: SignedIn, origins: Origins) -> None:
         self._sign_in = sign_in
         self._tokens = tokens
         self._gate = gate
+        self._origins = origins
 
     async def Login(self, request: pb.LoginRequest, context: Context) -> pb.LoginResponse:
         token, info = await self._sign_in.sign_in(
-            request.username, request.password, context.peer()
+            request.username, request.password, self._origins.place(context)
         )
         reply = pb.LoginResponse(token=token, account_id=ACCOUNT + request.username)
         reply.expires.timestamp.FromDatetime(info.expires)

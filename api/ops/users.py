@@ -8,7 +8,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from api.asking import Context, principal, running
 from api.errors import wrong
 from api.ops.readings import NAME_LENGTH, named
-from api.sign_in import SignIn, place
+from api.origin import Origins
+from api.sign_in import SignIn
 from api.signed_in import SignedIn
 from domain import access
 from domain.access import Principal, Role, TokenInfo, User
@@ -35,12 +36,18 @@ MOST_CLOUDLETS = 100
 
 class Users(UsersServicer):
     def __init__(
-        self, users: store_users.Users, passwords: Passwords, sign_in: SignIn, gate: SignedIn
+        self,
+        users: store_users.Users,
+        passwords: Passwords,
+        sign_in: SignIn,
+        gate: SignedIn,
+        origins: Origins,
     ) -> None:
         self._users = users
         self._passwords = passwords
         self._sign_in = sign_in
         self._gate = gate
+        self._origins = origins
 
     async def WhoAmI(self, request: pb.WhoAmIRequest, context: Context) -> pb.WhoAmIResponse:
         session = running().session
@@ -66,7 +73,7 @@ class Users(UsersServicer):
         if violations := access.weak(request.password):
             raise Invalid(violations[0].description, violations=violations)
         if name == principal().name:  # a token is not enough for this
-            await self._sign_in.prove(name, request.old_password, place(context.peer()))
+            await self._sign_in.prove(name, request.old_password, self._origins.place(context))
         await self._users.set_password(name, await self._passwords.hashed(request.password))
         self._gate.forget()
         return pb.SetPasswordResponse()
@@ -79,9 +86,10 @@ class Users(UsersServicer):
 
 
 class Tokens(TokensServicer):
-    def __init__(self, tokens: store_tokens.Tokens, gate: SignedIn) -> None:
+    def __init__(self, tokens: store_tokens.Tokens, gate: SignedIn, origins: Origins) -> None:
         self._tokens = tokens
         self._gate = gate
+        self._origins = origins
 
     async def Create(
         self, request: pb.CreateTokenRequest, context: Context
@@ -95,7 +103,7 @@ class Tokens(TokensServicer):
             user,
             lifetime=timedelta(days=request.days or USUAL_DAYS),
             label=request.label or "unnamed",
-            source=place(context.peer()),
+            source=self._origins.place(context),
             cloudlets=_bound(request.cloudlets),
             parent=session.digest if user == session.principal.name else "",
         )

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
+from clients.ceph.hosts import hosts
 from clients.ceph.identities import Identities
 from clients.ceph.session import Session, unreadable
 from clients.ceph.upgrades import RestUpgrades
@@ -48,10 +49,10 @@ class CephStorage:
     async def observe(self) -> Observation:
         health = await self._session.get("health/full")
         summary = await self._session.get("summary")
-        hosts = await self._session.get("host")
         gateways = await self._gateways(health)
         try:
-            answers = Answers(health, summary, hosts, gateways)
+            there = await hosts(self._session, summary)
+            answers = Answers(health, summary, there, gateways)
             return observed(answers, datetime.now(UTC))
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise unreadable("GET health/full", f"a cluster's health ({error!r:.100})") from error

@@ -4,9 +4,10 @@ had words for them since release 18, and an orchestrator only where cephadm set 
 import re
 from typing import Any
 
+from clients.ceph.hosts import hosts
 from clients.ceph.session import Session, unreadable
 from domain.errors import Conflict, NotFound, Unsupported
-from domain.storage_answers import version
+from domain.storage_answers import version, versions
 from domain.storage_plan import Renewal, Target
 
 PATH = "cluster/upgrade"
@@ -19,7 +20,7 @@ class RestUpgrades:
 
     async def begin_upgrade(self, target: Target) -> None:
         seen = await self.renewal()
-        if seen.is_over(target):
+        if seen.is_whole(target):
             return
         if not seen.running:
             await self._ask("POST", "start", {"version": target.version})
@@ -43,6 +44,7 @@ class RestUpgrades:
         said = await self._ask("GET", "status")
         summary = await self._session.get("summary")
         try:
+            there = await hosts(self._session, summary)
             counted = PROGRESS.search(said.get("progress") or "")
             done, total = map(int, counted.groups()) if counted else (0, 0)
             return Renewal(
@@ -52,6 +54,7 @@ class RestUpgrades:
                 image=said.get("target_image") or "",
                 done=done,
                 total=total,
+                versions=versions(there),
             )
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise unreadable(f"GET {PATH}/status", "an upgrade") from error

@@ -22,8 +22,7 @@ OSDS_PER_HOST = 2
 OSD_BYTES = 100 * GIB
 RELEASE = "18.2.7"
 LOOKS_PER_MOVE = 2
-DAEMONS = 13
-"""Mons, managers, OSDs, metadata servers: those that an upgrade replaces."""
+NAMES = {16: "pacific", 17: "quincy", 18: "reef", 19: "squid", 20: "tentacle"}
 
 
 class Pool(Record):
@@ -55,11 +54,14 @@ class State(Record):
     out: list[int] = Field(default_factory=list)
     """OSDs that no data is placed on."""
     version: str = RELEASE
-    """What the manager runs."""
+    """What all daemons run, but for those that an upgrade has replaced already."""
+    replaced: dict[str, str] = Field(default_factory=dict)
+    """The version of each of these."""
+    release: str = ""
+    """The oldest that OSDs may be of. Empty: they were never upgraded."""
     renewing: str = ""
     """The version that daemons are replaced by ones of. Empty: none are."""
     paused: bool = False
-    renewed: int = 0
     moving: int = 0
     """So many looks until all that has to be moved has been."""
     flags: list[str] = Field(default_factory=list)
@@ -128,22 +130,56 @@ class SimulatedCluster:
         healthy = not any("degraded" in state for state in self.all_states(self.dead()))
         return osd in self.state.out and not self.state.moving and healthy
 
+    def runs(self, daemon: str) -> str:
+        return self.state.replaced.get(daemon, self.state.version)
+
+    def banner(self, daemon: str) -> str:
+        version = self.runs(daemon)
+        return (
+            f"ceph version {version} (6b0e988052ec84cf2d4a54ff9bbbc5e7) {_name(version)} (stable)"
+        )
+
     @property
-    def banner(self) -> str:
-        return f"ceph version {self.state.version} (6b0e988052ec84cf2d4a54ff9bbbc5e7) (stable)"
+    def release(self) -> str:
+        return self.state.release or _name(RELEASE)
 
     def renew(self, version: str) -> None:
-        self.state.renewing, self.state.renewed, self.state.paused = version, 0, False
+        self.state.renewing, self.state.paused = version, False
         self.keep()
 
+    def stop_renewing(self) -> None:
+        """What was replaced stays so."""
+        self.state.renewing, self.state.paused = "", False
+        self.keep()
+
+    @property
+    def old(self) -> list[str]:
+        """The daemons that are still to be replaced, in their order."""
+        return [each for each in DAEMONS if self.runs(each) != self.state.renewing]
+
+    def finds_image(self) -> bool:
+        return self._faults.meet("ceph pull") is None
+
+    def crashed(self) -> float | None:
+        """How many seconds ago a daemon crashed, if one did: `ceph crash`."""
+        fault = self._faults.meet("ceph crash")
+        return fault.seconds if fault else None
+
     def replace(self) -> None:
-        """A daemon is replaced while somebody looks, unless something holds it: `ceph upgrade`."""
+        """A daemon is replaced while somebody looks, unless something holds it: `ceph upgrade`. The
+        placement groups of an OSD take a while then, until all are well again."""
         state = self.state
-        if not state.renewing or state.paused or self._faults.meet("ceph upgrade"):
+        held = self._faults.meet("ceph upgrade") is not None or not self.finds_image()
+        if not state.renewing or state.paused or held:
             return
-        state.renewed += 1
-        if state.renewed >= DAEMONS:
-            state.version, state.renewing = state.renewing, ""
+        daemon, *rest = self.old
+        state.replaced[daemon] = state.renewing
+        if daemon.startswith("osd."):
+            state.moving = LOOKS_PER_MOVE
+        if not any(each.startswith("osd.") for each in rest):
+            state.release = _name(state.renewing)
+        if not rest:
+            state.version, state.renewing, state.replaced = state.renewing, "", {}
         self.keep()
 
     def hears_mons(self) -> bool:
@@ -235,6 +271,18 @@ class SimulatedCluster:
 
 MONS = ("a", "b", "c")
 MANAGERS = ("x", "y")
+DAEMONS = (
+    *(f"mgr.{name}" for name in MANAGERS),
+    *(f"mon.{name}" for name in MONS),
+    *(f"osd.{osd}" for osd in range(len(HOSTS) * OSDS_PER_HOST)),
+    *(f"{kind}.{name}" for kind in ("mds", "rgw") for name in MONS[: len(MANAGERS)]),
+)
+"""In the order in which an upgrade replaces them."""
+
+
+def _name(version: str) -> str:
+    """What a release is called."""
+    return NAMES.get(int(version.partition(".")[0]), "")
 
 
 def _marks(applications: list[str]) -> list[str]:

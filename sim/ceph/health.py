@@ -101,7 +101,7 @@ def summary(cluster: SimulatedCluster) -> Document:
         "have_mon_connection": cluster.hears_mons(),
         "executing_tasks": [],
         "finished_tasks": [],
-        "version": cluster.banner,
+        "version": cluster.banner(f"mgr.{MANAGERS[0]}"),
         "rbd_mirroring": {"warnings": 0, "errors": 0},
     }
 
@@ -112,10 +112,10 @@ def hosts(cluster: SimulatedCluster) -> list[Document]:
         {
             "hostname": host,
             "services": [
-                {"type": kind, "id": name, "ceph_version": cluster.banner}
+                {"type": kind, "id": name, "ceph_version": cluster.banner(f"{kind}.{name}")}
                 for kind, name in _daemons(at, cluster)
             ],
-            "ceph_version": cluster.banner,
+            "ceph_version": cluster.banner(f"mon.{MONS[at]}"),
             "addr": address(host, 0).partition(":")[0],
             "labels": [],
             "sources": {"ceph": True, "orchestrator": False},
@@ -139,7 +139,7 @@ def gateways(cluster: SimulatedCluster) -> list[Document]:
         {
             "id": name,
             "service_map_id": str(4152 + at),
-            "version": cluster.banner,
+            "version": cluster.banner(f"rgw.{name}"),
             "server_hostname": HOSTS[at],
             "realm_name": "",
             "zonegroup_name": "default",
@@ -202,6 +202,14 @@ def _checks(
         copies, lost = objects * 3, objects * missing
         said = f"{lost}/{copies} objects degraded ({lost / copies:.3%}), {degraded} pgs degraded"
         found.append(_check("PG_DEGRADED", f"Degraded data redundancy: {said}", degraded))
+    if (ago := cluster.crashed()) is not None:
+        when = zulu(datetime.now(UTC).timestamp() - ago)
+        told = [{"message": f"osd.0 crashed on host {HOSTS[0]} at {when}"}]
+        found.append(
+            {**_check("RECENT_CRASH", "1 daemons have recently crashed", 1), "detail": told}
+        )
+    if cluster.state.renewing and not cluster.finds_image():
+        found.append(_check("UPGRADE_FAILED_PULL", "Upgrade: failed to pull target image", 1))
     return found
 
 
@@ -302,7 +310,7 @@ def _osd_map(cluster: SimulatedCluster, dead: frozenset[int]) -> Document:
         "nearfull_ratio": 0.85,
         "pool_max": state.next_pool - 1,
         "max_osd": len(cluster.osds),
-        "require_osd_release": "reef",
+        "require_osd_release": cluster.release,
         "osds": _osds(cluster, dead),
         "erasure_code_profiles": {"default": {"k": "2", "m": "2", "plugin": "jerasure"}},
         "tree": {"nodes": nodes, "stray": []},

@@ -15,6 +15,10 @@ OFF = (
 )
 
 
+HOSTS_AT_A_TIME = 2
+"""Fewer than there are, as with real ones, which tell of five."""
+
+
 class Asked(NamedTuple):
     named: Mapping[str, str]
     """What stands in the path."""
@@ -140,6 +144,13 @@ def safe_to_destroy(cluster: SimulatedCluster, asked: Asked) -> Any:
     }
 
 
+def hosts(cluster: SimulatedCluster, asked: Asked) -> Any:
+    """A few at a time, unless it is said how many: -1 is all of them."""
+    limit = int(asked.query.get("limit", HOSTS_AT_A_TIME))
+    found = health.hosts(cluster)
+    return found if limit == -1 else found[:limit]
+
+
 def look(cluster: SimulatedCluster) -> Any:
     found = health.full(cluster)
     cluster.look()
@@ -214,15 +225,20 @@ def hold_upgrade(paused: bool) -> Callable[[SimulatedCluster, Asked], str]:
     return hold
 
 
+def stop_upgrade(cluster: SimulatedCluster, _: Asked) -> str:
+    cluster.stop_renewing()
+    return "Stopped upgrade"
+
+
 def show_upgrade(cluster: SimulatedCluster, _: Asked) -> Any:
     cluster.replace()
-    state = cluster.state
+    state, done = cluster.state, len(DAEMONS) - len(cluster.old)
     return {
         "target_image": f"ceph/ceph:v{state.renewing}" if state.renewing else None,
         "in_progress": bool(state.renewing),
         "which": "Upgrading all daemon types on all hosts" if state.renewing else "<unknown>",
         "services_complete": [],
-        "progress": f"{state.renewed}/{DAEMONS} daemons upgraded" if state.renewing else None,
+        "progress": f"{done}/{len(DAEMONS)} daemons upgraded" if state.renewing else None,
         "message": "",
         "is_paused": state.paused,
     }
@@ -233,7 +249,7 @@ ROUTES = (
     Route("POST", "auth/logout", lambda _, __: None),
     Route("GET", "health/full", lambda cluster, _: look(cluster)),
     Route("GET", "summary", lambda cluster, _: health.summary(cluster)),
-    Route("GET", "host", lambda cluster, _: health.hosts(cluster), version="1.3"),
+    Route("GET", "host", hosts, version="1.3"),
     Route("GET", "rgw/daemon", lambda cluster, _: health.gateways(cluster)),
     Route("GET", "osd", lambda cluster, _: health.osds(cluster), version="1.1"),
     Route("GET", "osd/safe_to_destroy", safe_to_destroy),
@@ -250,6 +266,7 @@ ROUTES = (
     Route("POST", "cluster/upgrade/start", begin_upgrade),
     Route("PUT", "cluster/upgrade/pause", hold_upgrade(paused=True)),
     Route("PUT", "cluster/upgrade/resume", hold_upgrade(paused=False)),
+    Route("PUT", "cluster/upgrade/stop", stop_upgrade),
     Route("GET", "cluster/upgrade/status", show_upgrade),
     Route("POST", "cluster/user", create_user, 201),
     Route("PUT", "cluster/user", write_user),

@@ -1,6 +1,7 @@
 """One suite for all runtimes: whatever carries pods keeps these promises."""
 
 import asyncio
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -14,14 +15,17 @@ from agent.podman.runtime import RIGHTS, Podman, proven
 from agent.process import Processes
 from agent.runtime import Amounts, Condition, PortMap, Runtime, Spec
 from agent.simulated import Simulated
-from domain.errors import Conflict, DomainError, Forbidden, Unavailable
+from domain.errors import Conflict, DomainError, Forbidden, Overdue, Unavailable
 from domain.logline import Joiner, Line
 from domain.registries import Credentials
 from tests.agent.registry import LACKING, program, registry
 
 PATIENCE_SECONDS = 20.0
 RUNTIMES = ("simulated", "process", "podman")
-SUBNET = "10.79.253.0/24"
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+BLOCK = f"10.79.{253 - WORKER}"
+SUBNET = f"{BLOCK}.0/24"
+"""One for each that runs tests at the same time: nobody's containers share a block."""
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +47,13 @@ async def runtime(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator
     if isinstance(runtime, Podman) and (why := await proven(runtime)):
         await runtime.close()
         pytest.skip(f"NO CONTAINERS WERE RUN: {why}")
-    await runtime.open(SUBNET)
-    yield runtime
-    for seen in await runtime.list():
-        await runtime.remove(seen.pod)
-    await runtime.close()
+    try:
+        await runtime.open(SUBNET)
+        yield runtime
+        for seen in await runtime.list():
+            await runtime.remove(seen.pod)
+    finally:
+        await runtime.close()
 
 
 def order(program: str, **more: object) -> Spec:
@@ -170,7 +176,7 @@ async def test_k27_a_container_is_reached_on_its_port_and_has_few_rights(runtime
     pod = await begun(runtime, order("web", ports=(port,), **told))
     seen = await runtime.inspect(pod)
     (mapped,) = seen.ports
-    assert (mapped.destination, seen.ip.startswith("10.79.253.")) == (80, True)
+    assert (mapped.destination, seen.ip.startswith(f"{BLOCK}.")) == (80, True)
     answer = b""
     for _ in range(200):
         if b"hi there" not in answer:
@@ -256,6 +262,41 @@ async def test_nothing_stays_of_a_command_beside_a_pod(runtime: Runtime, folder:
         while watchers(folder) - before:  # noqa: ASYNC110 - processes tell nobody of their end
             await asyncio.sleep(0.05)
     await runtime.remove(pod)
+
+
+@pytest.mark.parametrize("how", ["its time is up", "nobody waits for it any more"])
+async def test_a_command_ends_with_its_call(runtime: Runtime, how: str) -> None:
+    """And so does what it began, which may hold on to what it writes to."""
+    if isinstance(runtime, Simulated):
+        pytest.skip("its commands take no time")
+    pod, mark = await begun(runtime, order("idle")), uuid4().hex
+    command = ["sh", "-c", "sh -c 'sleep 300; true' $0; true", mark]
+    seconds = 5.0 if how == "its time is up" else 300.0
+    call = asyncio.create_task(runtime.exec(pod, command, seconds))
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while len(marked(mark)) < 2:  # noqa: ASYNC110 - processes tell nobody of their beginning
+            await asyncio.sleep(0.02)
+        if how == "its time is up":
+            with pytest.raises(Overdue):
+                await call
+        else:
+            call.cancel()
+            await asyncio.wait([call])
+            assert call.cancelled()
+        while marked(mark):  # noqa: ASYNC110 - nor of their end
+            await asyncio.sleep(0.02)
+    assert await condition(runtime, pod) is Condition.RUNNING
+    await runtime.remove(pod)
+
+
+def marked(word: str) -> set[int]:
+    """The processes that have this among their arguments, and run."""
+    found = set[int]()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if word.encode() in (process / "cmdline").read_bytes().split(b"\0"):
+                found.add(int(process.name))
+    return found
 
 
 def watchers(folder: Path) -> set[int]:

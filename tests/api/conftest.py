@@ -18,6 +18,7 @@ from tests.api.caller import NOBODY, Caller
 from tests.api.closed import Closed
 from tests.api.closed import closed as served_closed
 from tests.api.hands import Hands
+from tests.programs.running import surroundings
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +41,19 @@ def settings(database_url: str, tmp_path: Path) -> Settings:
         grpc_address="127.0.0.1:0",
         http_address="127.0.0.1:0",
         temporal=Temporal(address=NOBODY),
+    )
+
+
+@pytest.fixture
+def environment(database_url: str, tmp_path: Path) -> dict[str, str]:
+    """What an API process of a test's own is told."""
+    return surroundings(
+        WINDLASS_DATABASE=database_url,
+        WINDLASS_KEY_FILE=str(tmp_path / "seal.key"),
+        WINDLASS_GRPC_ADDRESS="127.0.0.1:0",
+        WINDLASS_HTTP_ADDRESS="127.0.0.1:0",
+        WINDLASS_TEMPORAL__ADDRESS=NOBODY,
+        WINDLASS_LOG_FORMAT="json",
     )
 
 

@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from sqlalchemy import update
+
 from domain.access import Principal, Role
 from protos.gen.koor.api.services.auth.auth_pb2_grpc import AuthServiceStub
 from protos.gen.ops.access_pb2_grpc import AuditStub, TokensStub, UsersStub
+from store.access_rows import AttemptRow
 from store.engine import Database
 from store.passwords import Passwords
 from store.tokens import Tokens
@@ -33,6 +36,12 @@ async def people(database: Database) -> dict[str, str]:
         found[who.name], _ = await tokens.issue(who.name, lifetime=timedelta(hours=1), label="test")
     passwords.close()
     return found
+
+
+async def counted(database: Database, failures: Any) -> None:
+    """Have so many guesses been made, wherever one was."""
+    async with database.session(writes=True) as session:
+        await session.execute(update(AttemptRow).values(failures=failures))
 
 
 def bearer(token: str) -> Sequence[tuple[str, str]]:

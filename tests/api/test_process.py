@@ -17,22 +17,10 @@ from protos.gen.ops import operations_pb2 as ops
 from store.audit import Audit
 from store.engine import Database
 from store.secrets import Secrets
-from tests.api.caller import NOBODY, Caller, answered, read, wanted
-from tests.programs.running import ended, running, surroundings, told
+from tests.api.caller import Caller, answered, read, wanted
+from tests.programs.running import ended, running, told
 
 API = ("-m", "api")
-
-
-@pytest.fixture
-def environment(database_url: str, tmp_path: Path) -> dict[str, str]:
-    return surroundings(
-        WINDLASS_DATABASE=database_url,
-        WINDLASS_KEY_FILE=str(tmp_path / "seal.key"),
-        WINDLASS_GRPC_ADDRESS="127.0.0.1:0",
-        WINDLASS_HTTP_ADDRESS="127.0.0.1:0",
-        WINDLASS_TEMPORAL__ADDRESS=NOBODY,
-        WINDLASS_LOG_FORMAT="json",
-    )
 
 
 async def test_it_says_where_it_is_and_goes_down_in_order(environment: dict[str, str]) -> None:

@@ -2,15 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 import grpc
 import httpx2
 import pytest
-from sqlalchemy import update
 
 from api.gate import TOKEN_BYTES
-from api.sign_in import place
 from domain.access import FREE_TRIES
 from protos.gen.edge import app_pb2, developer_pb2
 from protos.gen.edge.app_pb2_grpc import AppApiStub
@@ -23,7 +20,7 @@ from store.access_rows import AttemptRow
 from store.engine import Database
 from store.rows import now
 from tests.api.caller import Caller, refused, under, wanted
-from tests.api.signed import PASSWORD, Entry, bearer, people
+from tests.api.signed import PASSWORD, Entry, bearer, counted, people
 
 
 @pytest.fixture
@@ -109,11 +106,6 @@ async def test_whatever_is_wrong_sounds_the_same_and_guessing_takes_time(
     assert (throttled.reason, throttled.retry) == ("SIGN_IN_THROTTLED", True)
     await counted(database, 0)
     assert await signed_in(entry, "vic")
-
-
-async def counted(database: Database, failures: Any) -> None:
-    async with database.session(writes=True) as session:
-        await session.execute(update(AttemptRow).values(failures=failures))
 
 
 async def test_people_and_programs_get_what_is_theirs(entry: Entry, tokens: dict[str, str]) -> None:
@@ -263,18 +255,3 @@ async def test_whoever_changes_something_is_written_down(
     assert (await http.get(path)).status_code == 401
     assert (await http.get(path, headers=dict(bearer(token)))).status_code == 200
     assert (await http.get(path, headers=dict(bearer(tokens["dev"])))).status_code == 403
-
-
-@pytest.mark.parametrize(
-    ("peer", "where"),
-    [
-        ("ipv4:10.1.2.3:4711", "10.1.2.3"),
-        ("10.1.2.3:4711", "10.1.2.3"),
-        ("ipv6:%5B2001:db8:1:2:3::4%5D:4711", "2001:db8:1:2::/64"),
-        ("ipv6:[::ffff:10.1.2.3]:4711", "10.1.2.3"),
-        ("unix:", "elsewhere"),
-        ("", "elsewhere"),
-    ],
-)
-def test_a_place_is_an_address_or_a_network(peer: str, where: str) -> None:
-    assert place(peer) == where

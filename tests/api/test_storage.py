@@ -151,7 +151,7 @@ async def test_an_upgrade_is_accepted_planned_and_refused(
     plan = await caller.operations.Plan(asked, timeout=20)
     assert (plan.kind, [step.verb for step in plan.steps][-1]) == (
         "upgrade-storage",
-        "storage.wait_upgraded",
+        "storage.wait_sound",
     )
     same = pb.UpgradeStorageRequest(version="18.2.7")
     assert not (await storage.Upgrade(same, timeout=20)).operation

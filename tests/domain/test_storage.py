@@ -4,7 +4,15 @@ from typing import Any
 import pytest
 
 from domain.storage import Light, count
-from domain.storage_answers import checks, failure_domain, file_system, moment, observed, version
+from domain.storage_answers import (
+    checks,
+    failure_domain,
+    file_system,
+    moment,
+    observed,
+    version,
+    versions,
+)
 from domain.storage_look import Look, Seen
 from tests.domain.ceph import AT, answers, recorded, seen
 
@@ -52,6 +60,7 @@ def test_who_and_where_is_read_too() -> None:
     assert it.osds.flags == ()
     assert [(it.host, it.zone) for it in it.gateways] == [("node-a", "default")]
     assert it.hosts[0].services == ("mds", "mgr", "mon", "osd", "rgw")
+    assert (it.versions, it.release) == (("16.2.15",), "pacific")
     assert {pool.domain for pool in it.pools} == {"osd"}
 
 
@@ -100,6 +109,33 @@ def test_errors_come_before_warnings() -> None:
     assert [each.code for each in seen("fs-failed").checks] == ["MDS_ALL_DOWN", "FS_DEGRADED"]
     two = recorded("health-full.two-osds-down.part")["health"]["checks"]
     assert [each.code for each in checks(reversed(two))] == ["OSD_DOWN", "PG_DEGRADED"]
+
+
+def test_the_latest_crash_is_told() -> None:
+    said = (
+        "osd.1 crashed on host node-a at 2026-11-18T08:37:17.017323Z",
+        "mgr module devicehealth crashed in daemon mgr.x on host a at 2026-11-18T09:00:00.000000Z",
+        "unidentified daemon crashed on host (unknown) at unknown time",
+        "and 3 more",
+    )
+    check = {
+        "type": "RECENT_CRASH",
+        "severity": "HEALTH_WARN",
+        "summary": {"message": "6 daemons have recently crashed", "count": 6},
+    }
+    [told] = checks([{**check, "detail": [{"message": each} for each in said]}])
+    assert told.latest == datetime(2026, 11, 18, 9, tzinfo=UTC)
+    [untold] = checks([{**check, "detail": [{"message": said[-1]}]}])
+    assert untold.latest is None
+
+
+def test_daemons_of_several_versions_are_told_the_oldest_first() -> None:
+    def runs(version: str) -> dict[str, str]:
+        return {"type": "osd", "ceph_version": f"ceph version {version} (6b0e) reef (stable)"}
+
+    hosts = [{"services": [runs("18.2.10"), runs("18.2.7")]}, {"services": [runs("18.2.7")]}, {}]
+    assert versions(hosts) == ("18.2.7", "18.2.10")
+    assert versions([{"services": [{"type": "osd"}]}]) == ()
 
 
 def test_what_serves_nobody_is_told_by_the_placement_groups() -> None:

@@ -1,13 +1,23 @@
 """When OSDs may be taken out or in, and when that is done."""
 
+from datetime import timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.ceph_releases import KNOWN, newest, refuse_unknown, too_far
+from domain.ceph_releases import KNOWN, major, newest, refuse_unknown, too_far
 from domain.errors import Conflict, Invalid, NotFound
 from domain.storage import Check, Light, Manager, Mons, Observation, Osds
-from domain.storage_gates import alarming, refuse, refuse_upgrade, restless, unsettled
+from domain.storage_gates import (
+    alarming,
+    behind,
+    refuse,
+    refuse_upgrade,
+    restless,
+    unsettled,
+    unsound,
+)
 from domain.storage_plan import (
     MOST_OSDS,
     Marking,
@@ -157,6 +167,7 @@ def test_data_goes_only_if_its_name_was_typed_twice() -> None:
 
 NEW = Target(cluster="ceph", version="19.2.3")
 FIT = MemoryCeph().seen()
+DONE = MemoryCeph(version="19.2.3").seen().model_copy(update={"release": "squid"})
 ILL = Check(code="MON_DOWN", light=Light.WARN, says="1/3 mons down")
 
 
@@ -175,6 +186,8 @@ def test_a_cluster_that_is_well_may_be_upgraded() -> None:
         ({"mons": Mons()}, "0 mons are in quorum, and 3 must be"),
         ({"manager": Manager(active="x")}, "1 manager is there, and no other"),
         ({"osds": Osds(flags=("noout",))}, "flags are set: noout"),
+        ({"versions": ("17.2.8", "18.2.7")}, "daemons run 17.2.8, 18.2.7"),
+        ({"versions": ("16.2.15", "18.2.7")}, "from 16.2.15 to 19.2.3 are more than 2"),
         ({"version": "16.2.15"}, "from 16.2.15 to 19.2.3 are more than 2 major versions"),
         ({"version": "20.1.0"}, "it runs 20.1.0, and Ceph does not go back"),
         ({"version": ""}, "nobody knows how to get from an unknown version"),
@@ -184,6 +197,65 @@ def test_each_gate_refuses_with_its_figures(changed: dict[str, object], said: st
     with pytest.raises(Conflict, match=r"may not be upgraded to 19\.2\.3 now") as refusal:
         refuse_upgrade(FIT.model_copy(update=changed), NEW)
     assert said in refusal.value.message
+
+
+def crash(hours: float | None, code: str = "RECENT_CRASH") -> Check:
+    """`hours` ago, if it is known when."""
+    latest = None if hours is None else FIT.at - timedelta(hours=hours)
+    return Check(code=code, light=Light.WARN, says="1 daemons crashed", latest=latest)
+
+
+@pytest.mark.parametrize(
+    ("check", "borne"),
+    [
+        (crash(23), False),
+        (crash(25), True),
+        (crash(25, "RECENT_MGR_MODULE_CRASH"), True),
+        (crash(None), False),
+        (crash(25, "MON_DOWN"), False),
+        (ILL.model_copy(update={"muted": True}), True),
+    ],
+)
+def test_crashes_of_yesterday_and_what_was_muted_keep_nobody_from_it(
+    check: Check, borne: bool
+) -> None:
+    try:
+        refuse_upgrade(FIT.model_copy(update={"checks": (check,)}), NEW)
+    except Conflict:
+        assert not borne
+    else:
+        assert borne
+
+
+def test_daemons_of_two_versions_are_brought_to_the_newer() -> None:
+    half = FIT.model_copy(update={"version": "19.2.3", "versions": ("18.2.7", "19.2.3")})
+    refuse_upgrade(half, NEW)
+    assert (behind(half, NEW), behind(DONE, NEW)) == (["18.2.7"], [])
+
+
+@pytest.mark.parametrize(
+    ("changed", "left"),
+    [
+        ({}, ""),
+        ({"versions": (), "release": ""}, ""),
+        ({"checks": (crash(1), ILL.model_copy(update={"muted": True}))}, ""),
+        ({"live": False}, "Ceph's manager hears no mon"),
+        ({"versions": ("18.2.7", "19.2.3")}, "daemons still run 18.2.7"),
+        ({"release": "reef"}, "OSDs may still be of reef"),
+        (
+            {"states": {"active+clean": 7, "active+undersized": 1}},
+            "1 of 8 placement groups are not active and clean",
+        ),
+        ({"checks": (ILL,)}, "MON_DOWN: 1/3 mons down"),
+    ],
+)
+def test_an_upgrade_is_done_when_all_is_new_and_well(changed: dict[str, object], left: str) -> None:
+    assert unsound(DONE.model_copy(update=changed), NEW) == left
+
+
+@pytest.mark.parametrize(("name", "number"), [("pacific", 16), ("reef", 18), ("squid", 19)])
+def test_releases_go_through_the_alphabet(name: str, number: int) -> None:
+    assert (major(name), major("")) == (number, 0)
 
 
 def test_all_reasons_are_told_at_once() -> None:
@@ -198,6 +270,9 @@ def test_missing_copies_are_no_alarm_and_silence_is() -> None:
     assert alarming(MemoryCeph(dead={0, 1, 2, 3}).seen()) == "8 placement groups serve nobody"
     broken = Check(code="MDS_ALL_DOWN", light=Light.ERR, says="down")
     assert alarming(FIT.model_copy(update={"checks": (ILL, broken)})) == "MDS_ALL_DOWN: down"
+    lost = Check(code="UPGRADE_FAILED_PULL", light=Light.WARN, says="no image")
+    told = alarming(FIT.model_copy(update={"checks": (ILL, lost)}))
+    assert told == "UPGRADE_FAILED_PULL: no image"
 
 
 def test_the_newest_version_is_the_newest_that_can_be_reached() -> None:

@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 
+from activities import waiting
 from domain.errors import Conflict, DomainError, Failed, Invalid
 from domain.operation import Ask, OperationId, Stage, StepKey
 from domain.outline import keys
@@ -17,8 +18,10 @@ FIRST = [
     "storage.begin_upgrade ceph",
     "storage.wait_upgraded ceph",
 ]
-STEPS = 5
-"""Two, and a look for each daemon that is replaced but the last, with which it is over."""
+LAST = "storage.wait_sound ceph"
+STEPS = 6
+"""Two, a look for each daemon that is replaced but the last, with which it is over, and whether all
+is well."""
 
 
 @ON_SQLITE
@@ -31,7 +34,7 @@ async def test_every_step_may_be_taken_twice_and_it_is_begun_once(
         foreseen = [str(key) for key in keys(await place.operations.foreseen(asked.id))]
         await place.carry_out(asked)
         assert await ended(place, asked.id, Stage.SUCCEEDED) == f"Ceph runs {NEW}"
-        assert foreseen == FIRST == place.trouble.seen[:3]
+        assert foreseen == [*FIRST, LAST] == [*place.trouble.seen[:3], place.trouble.seen[-1]]
         assert (place.world.ceph.version, place.world.ceph.begun) == (NEW, [NEW])
         told = [event.note for event in await place.journal.since(asked.id, 0)]
         assert any(f"daemons run {NEW}" in note for note in told)
@@ -132,6 +135,45 @@ async def test_what_somebody_stopped_in_ceph_has_failed(opened: Opening) -> None
         await place.carry_out(asked)
         said = await ended(place, asked.id, Stage.FAILED)
         assert said == f"Ceph runs 18.2.7 and is not on its way to {NEW} any more"
+
+
+@ON_SQLITE
+async def test_it_is_done_once_ceph_is_well(opened: Opening) -> None:
+    trouble = Trouble(when=lambda key: str(key) == FIRST[1])
+    async with opened(trouble=trouble) as place:
+        asked = await place.ask_ceph(NEW)
+
+        async def unsettle() -> None:
+            place.world.ceph.moving = 10  # longer than daemons take
+
+        trouble.then = unsettle
+        await place.carry_out(asked)
+        assert trouble.fired
+        await ended(place, asked.id, Stage.SUCCEEDED)
+        assert place.world.ceph.moving == 0
+
+
+@ON_SQLITE
+async def test_daemons_that_were_left_behind_are_no_success_and_are_gone_on_with(
+    opened: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The manager is replaced first, so it says nothing of the others."""
+    monkeypatch.setattr(waiting, "A_WHILE_SECONDS", 0.1)
+    trouble = Trouble(when=lambda key: str(key) == FIRST[2])
+    async with opened(trouble=trouble) as place:
+        asked, ceph = await place.ask_ceph(NEW), place.world.ceph
+
+        async def stop() -> None:
+            ceph.version, ceph.stray, ceph.renewing = NEW, ceph.version, ""
+
+        trouble.then = stop
+        await place.carry_out(asked)
+        said = await ended(place, asked.id, Stage.FAILED)
+        assert said.startswith("daemons still run 18.2.7, and Ceph is not on its way to 19.2.3")
+        again = await place.ask_ceph(NEW)
+        await place.carry_out(again)
+        await ended(place, again.id, Stage.SUCCEEDED)
+        assert (ceph.versions, ceph.begun) == ((NEW,), [NEW, NEW])
 
 
 @ON_SQLITE

@@ -360,7 +360,7 @@ async def yard(
         Endpoints(MemoryEndpoints(world)),
         Kubeadm(MemoryNodes(world)),
         Kubernetes(MemoryApi(world)),
-        Storage(storage or MemoryStorage(world)),
+        Storage(storage or MemoryStorage(world), apart_seconds=0),
         Watching(
             watches,
             MemoryApi(world),

@@ -1,0 +1,190 @@
+"""Hands that take long say all the while that they are at it, so that nobody else is given their
+work, and that a cancel finds them."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from temporalio.testing import ActivityEnvironment
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
+
+from activities import instances, waiting
+from activities.instances import Instances
+from activities.logbook import Logbook
+from activities.waiting import beating
+from domain.agents import Order, Output
+from domain.errand import Errand
+from domain.errors import Unavailable
+from domain.instance import Report
+from domain.machine import Sighting
+from domain.operation import Mark
+from store import schema
+from store.engine import Database
+from tests.store.dock import Dock
+
+BEATS = 3
+PATIENCE_SECONDS = 20.0
+
+
+class Pulse:
+    """Where beats arrive, and whoever works until some have."""
+
+    def __init__(self) -> None:
+        self.felt = asyncio.Event()
+        self.beats = 0
+        self.environment = ActivityEnvironment()
+        self.environment.on_heartbeat = self._beat
+
+    def _beat(self, *_: Any) -> None:
+        self.beats += 1
+        if self.beats >= BEATS:
+            self.felt.set()
+
+    async def until_felt(self, hand: Callable[[], Awaitable[Any]]) -> Any:
+        """Carry out a hand that goes on until it has been heard of so often."""
+
+        async def whole() -> Any:
+            return await hand()
+
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await self.environment.run(whole)
+
+
+@pytest.fixture
+def pulse(monkeypatch: pytest.MonkeyPatch) -> Pulse:
+    for module in (waiting, instances):
+        monkeypatch.setattr(module, "BEAT_SECONDS", 0.01)
+    return Pulse()
+
+
+@pytest.mark.parametrize("how", ["ends", "fails"])
+async def test_it_beats_until_it_is_over(pulse: Pulse, how: str) -> None:
+    async def hand() -> None:
+        before = asyncio.all_tasks()
+        try:
+            async with beating():
+                await pulse.felt.wait()
+                if how == "fails":
+                    raise LookupError
+        except LookupError:
+            assert how == "fails"
+        await asyncio.wait(asyncio.all_tasks() - before)  # which ends, since nobody beats any more
+
+    await pulse.until_felt(hand)
+    assert pulse.beats >= BEATS
+
+
+class Marks:
+    """What the logbook wrote."""
+
+    def __init__(self) -> None:
+        self.made: list[Sighting] = []
+
+    async def make(self, mark: Mark) -> None:
+        self.made.append(mark.sighting)
+
+
+class Slow(ActivityInboundInterceptor):
+    """Any hand that takes long."""
+
+    def __init__(self, pulse: Pulse) -> None:
+        self._pulse = pulse
+
+    async def execute_activity(self, _input: ExecuteActivityInput) -> Any:
+        await self._pulse.felt.wait()
+
+
+async def test_every_hand_of_an_operation_beats_while_it_works(pulse: Pulse) -> None:
+    """Whatever it does: the logbook beats for it."""
+    marks = Marks()
+    hand = Logbook(marks).intercept_activity(Slow(pulse))
+    pulse.environment.info = replace(
+        pulse.environment.info, workflow_id=f"op-{uuid4()}", activity_id="machines.deploy cp-1"
+    )
+    given = ExecuteActivityInput(fn=pulse.until_felt, args=(), executor=None, headers={})
+    await pulse.until_felt(lambda: hand.execute_activity(given))
+    assert marks.made == [Sighting.BEGAN, Sighting.ENDED]
+
+
+class SlowAgents:
+    """`domain.agents.Agents` that answer once a hand was heard of often enough."""
+
+    def __init__(self, pulse: Pulse) -> None:
+        self._pulse = pulse
+        self.asked: list[str] = []
+
+    async def reach(self, address: str) -> None:
+        """It is there."""
+
+    async def run(self, order: Order) -> AsyncGenerator[Report, None]:
+        await self._answer("run", order)
+        nothing: tuple[Report, ...] = ()
+        for report in nothing:
+            yield report
+
+    async def start(self, order: Order) -> None:
+        await self._answer("start", order)
+
+    async def stop(self, order: Order) -> bool:
+        await self._answer("stop", order)
+        return True
+
+    async def destroy(self, order: Order) -> None:
+        await self._answer("destroy", order)
+
+    async def execute(
+        self, node: str, address: str, instance: str, command: Sequence[str], seconds: float
+    ) -> Output:
+        raise NotImplementedError
+
+    async def _answer(self, what: str, order: Order) -> None:
+        assert order.node == "n1"
+        self.asked.append(what)
+        await self._pulse.felt.wait()
+
+
+@pytest.fixture
+async def errand(tmp_path: Path) -> AsyncIterator[tuple[Dock, Errand]]:
+    """Something to be done on a node."""
+    url = f"sqlite+aiosqlite:///{tmp_path}/windlass.db"
+    await schema.upgrade(url)
+    database = Database(url)
+    dock = Dock(database)
+    await dock.node("n1")
+    yield dock, await dock.due(await dock.placed())
+    await dock.close()
+    await database.close()
+
+
+@pytest.mark.parametrize(
+    ("verb", "asked"),
+    [
+        (Instances.start, ["start"]),
+        (Instances.stop, ["stop"]),
+        (Instances.remove, ["destroy"]),
+        (Instances.vacate, ["stop", "destroy"]),
+    ],
+)
+async def test_every_hand_on_a_node_beats_while_its_agent_is_slow(
+    pulse: Pulse, errand: tuple[Dock, Errand], verb: Any, asked: list[str]
+) -> None:
+    dock, due = errand
+    agents = SlowAgents(pulse)
+    hands = Instances(agents, dock.observing)
+    await pulse.until_felt(lambda: verb(hands, due))
+    assert agents.asked == asked
+
+
+async def test_whoever_listens_to_a_node_beats_while_it_says_nothing(
+    pulse: Pulse, errand: tuple[Dock, Errand]
+) -> None:
+    dock, due = errand
+    agents = SlowAgents(pulse)
+    hands = Instances(agents, dock.observing)
+    with pytest.raises(Unavailable, match="hung up"):  # when it has been heard of often enough
+        await pulse.until_felt(lambda: hands.attend(due))
+    assert agents.asked == ["run"]
