@@ -50,8 +50,8 @@ PATIENCE_SECONDS = 20.0
 """How long what has to come may take to come. Only who waits in vain waits so long."""
 
 BOOKS_END = timedelta(seconds=2)
-"""What a worker that goes gives its hands. One that cancels a local activity waits for ever: the SDK
-does not hear of its end."""
+"""What a worker that goes gives its hands. One that cancels a local activity waits for ever: the
+SDK does not hear of its end."""
 
 
 def asked(id: str = "web-1", cpu: int = 10, **more: Any) -> pb.Instance:
