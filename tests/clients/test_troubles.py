@@ -299,3 +299,10 @@ async def test_ceph_upgrade_stalls_and_that_is_told(storage: CephStorage, manage
     for _ in range(3):
         seen = await storage.renewal()
         assert (seen.running, seen.done, seen.is_over(target)) == (True, 0, False)
+
+
+async def test_ceph_image_away_and_that_is_told(storage: CephStorage, manager: Manager) -> None:
+    plan(manager.faults, "ceph-image-away")
+    await storage.begin_upgrade(Target(cluster="ceph", version="19.2.3"))
+    seen = await storage.observe()
+    assert "UPGRADE_FAILED_PULL" in [check.code for check in seen.checks]
