@@ -21,7 +21,11 @@ from protos.gen.edge.cloudlet_pb2 import CloudletKey
 from protos.gen.edge.clusterinst_pb2 import ClusterInst
 from protos.gen.kudo import scheduler_pb2 as pb
 from protos.gen.kudo.scheduler_pb2_grpc import InstanceServiceStub
-from protos.gen.ops.instances_pb2 import ExecInstanceRequest, ListInstancesRequest
+from protos.gen.ops.instances_pb2 import (
+    ExecInstanceRequest,
+    ListInstancesRequest,
+    WatchInstanceRequest,
+)
 from protos.gen.ops.instances_pb2_grpc import InstancesStub
 
 DOCKER = "docker"
@@ -126,10 +130,12 @@ class Nodes:
         return found
 
     async def remove(self, name: str) -> None:
+        """Have an instance end, and return once it has: what is told as gone runs no more."""
         named = pb.InstanceIdentifier(id=name)
         while True:
             try:
                 await self._instances.Destroy(named, timeout=CALL_SECONDS)
+                await self._over(name)
             except grpc.aio.AioRpcError as error:
                 if error.code() is grpc.StatusCode.NOT_FOUND:
                     return
@@ -164,6 +170,14 @@ class Nodes:
             return await self._all.List(asked, timeout=CALL_SECONDS)
         except grpc.aio.AioRpcError as error:
             raise Failed(f"Windlass did not list its instances: {error.details()}") from error
+
+    async def _over(self, name: str) -> None:
+        call = self._all.Watch(WatchInstanceRequest(id=name))
+        try:
+            async for _ in call:
+                pass  # the last line is its end
+        finally:
+            call.cancel()
 
     async def _running(self, asked: pb.Instance, metadata: Metadata) -> None:
         """Ask for an instance and return once it runs. Failed says why it does not."""

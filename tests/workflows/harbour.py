@@ -49,10 +49,6 @@ from workflows.serving import Serving, crew
 PATIENCE_SECONDS = 20.0
 """How long what has to come may take to come. Only who waits in vain waits so long."""
 
-BOOKS_END = timedelta(seconds=2)
-"""What a worker that goes gives its hands. One that cancels a local activity waits for ever: the
-SDK does not hear of its end."""
-
 
 def asked(id: str = "web-1", cpu: int = 10, **more: Any) -> pb.Instance:
     limit = pb.ResourceSummary(cpu=cpu, memory=10, disk=10)
@@ -206,7 +202,7 @@ async def worker(
         Tracking(tracking.Tracking(database, Terms())),
     ]
     cache = 1000 if cached else 0
-    serving = Serving(prefix=prefix, graceful=BOOKS_END, cached_workflows=cache)
+    serving = Serving(prefix=prefix, graceful=timedelta(0), cached_workflows=cache)
     hands = [Instances(agents, Observing(database))]
     workers = crew(client, hands, books, [Logbook(Marks(database))], serving).values()
     runs = [asyncio.create_task(each.run()) for each in workers]

@@ -27,6 +27,7 @@ from protos.gen.kudo.scheduler_pb2_grpc import (
 from protos.gen.ops.instances_pb2 import (
     ExecInstanceOutput,
     ExecInstanceRequest,
+    InstanceEvent,
     InstanceView,
     ListInstancesResponse,
 )
@@ -75,6 +76,12 @@ class Listed(InstancesServicer):
         self.ids: list[str] = []
         self.ran: list[ExecInstanceRequest] = []
         self.comes_to: list[ExecInstanceOutput | grpc.StatusCode] = []
+        self.watched: list[str] = []
+
+    async def Watch(self, request: Any, _context: Any) -> AsyncIterator[Any]:  # noqa: N802
+        self.watched.append(request.id)
+        for number in (1, 2):
+            yield InstanceEvent(number=number, status="TERMINATED", last=number == 2)
 
     async def Exec(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
         self.ran.append(request)
@@ -94,8 +101,9 @@ class Listed(InstancesServicer):
 
 @pytest.fixture
 async def served() -> AsyncIterator[tuple[Scheduler, Nodes]]:
-    scheduler, server = Scheduler(), grpc.aio.server()  # type: ignore[abstract]
+    scheduler, listed, server = Scheduler(), Listed(), grpc.aio.server()  # type: ignore[abstract]
     add_InstanceServiceServicer_to_server(scheduler, server)
+    add_InstancesServicer_to_server(listed, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     nodes = Nodes(PLACE, f"127.0.0.1:{port}", "tele-west", RESOURCES, again_seconds=0.01)
@@ -218,3 +226,4 @@ async def test_what_it_carries_is_what_was_made_for_its_cloudlet(listing: Listin
     for _ in range(2):
         await nodes.remove(ours)
     assert scheduler.destroyed == [ours] * 2
+    assert listed.watched == [ours], "until it was over"
