@@ -44,7 +44,8 @@ def _is_ours(error: BaseException) -> bool:
 
 
 def held(error: BaseException) -> bool:
-    """Whether a hand was refused because its operation is paused: the step is taken later."""
+    """Whether a hand was refused because its operation is paused, or being called off: the step is
+    taken later, or never."""
     return understood(error).reason == PAUSED
 
 
