@@ -10,20 +10,23 @@ import platform
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from tests.bench.figures import Figure, load, show
-from tests.bench.place import ROOT
 
 REPEATS = 5
-OUTPUT = ROOT / "build" / "bench.json"
+OUTPUT = Path(__file__).parents[2] / "build" / "bench.json"
 
 Measures = Mapping[str, Callable[[int], Awaitable[list[Figure]]]]
 
 
 def measures() -> Measures:
     """Every measure by its name. gRPC is loaded here, once it has been told that we start
-    processes all the time and that none of them goes on with its connections."""
+    processes all the time and that none of them goes on with its connections: one that it does for
+    all the same may end before it has become the program it was started for."""
+    if "grpc" in sys.modules:
+        raise RuntimeError("gRPC is there before it could be told that processes are started")
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
     from tests.bench import (
         accepting,
