@@ -168,18 +168,21 @@ class Growth:
         )
 
     def _to_take_back(self, plan: ClusterPlan, machine: Machine, turn: int) -> int:
-        """Remember how to make a node a mere host again; says in how many steps."""
+        """Remember how to make a node a mere host again; says in how many steps. The first is that
+        etcd lets a control plane go: one that it still counts is left as it is, since without its
+        machine it would count for the quorum and never answer."""
         self._unwind.add(Kubeadm.reset, machine, COURTESY, turn=turn)
         if not self._outlived:
             return 1
         node = self.node(plan, machine.slot, self.working)
         self._unwind.add(Kubernetes.delete_node, node, COURTESY, turn=turn)
-        if machine.slot.role is Role.CONTROL_PLANE:
-            leaving = self.joining(plan, machine)
-            self._unwind.add(Kubeadm.leave, leaving, COURTESY, turn=turn)
         draining = Draining(node=node, seconds=CLEARING_SECONDS)
         self._unwind.add(Kubernetes.clear, draining, COURTESY, turn=turn)
-        return 4 if machine.slot.role is Role.CONTROL_PLANE else 3
+        if machine.slot.role is not Role.CONTROL_PLANE:
+            return 3
+        leaving = self.joining(plan, machine)
+        self._unwind.add(Kubeadm.leave, leaving, BRIEF, turn=turn, decides=True)
+        return 4
 
     async def _give_back(self, plan: ClusterPlan, machine: Machine, turn: int) -> None:
         """Take a machine that did not become a node out of the cluster, as far as it got in. The
