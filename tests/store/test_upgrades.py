@@ -450,8 +450,8 @@ async def test_an_upgrade_whose_last_node_is_late_is_finished_by_the_look_that_s
             )
             for name in names
         )
-        taken, known = datetime.now(UTC), {"uid": cluster.uid, "operation": operation.id}
-        sight = Sight(taken=taken, nodes=nodes, **known)
+        seen = {"taken": datetime.now(UTC), "nodes": nodes}
+        sight = Sight.model_validate({"uid": cluster.uid, "operation": operation.id, **seen})
         assert await watches.record(Tour(uid=cluster.uid, sight=sight), Tolerance())
         cluster = await desk.clusters.get("hello")
         assert cluster.phase is (Phase.RUNNING if ready else Phase.DEGRADED)
