@@ -196,8 +196,8 @@ class _Work:
         self, pools: Collection[str], prudence: Prudence, ask: Ask
     ) -> Operation | None:
         """Write down a repair of the nodes of these pools that are not Ready for too long. None if
-        there is none; Conflict, with the reasons, if none of those may be mended now, unless another
-        size was asked for: it is wanted in any case, and so are the nodes that it keeps."""
+        there is none. Conflict, with the reasons, if none of those may be mended now, unless
+        another size was asked for: that is wanted in any case."""
         patients = {name: as_patient(row) for name, row in self._rows.items()}
         overdue = [
             name
