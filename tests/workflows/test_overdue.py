@@ -58,9 +58,7 @@ def opened(
     return partial(yard, time_skipping.client, database, vault, queues)
 
 
-LATE = pytest.mark.parametrize(
-    "verb", ["kubeadm.join", "kubernetes.wait_node", "endpoints.ensure"]
-)
+LATE = pytest.mark.parametrize("verb", ["kubeadm.join", "kubernetes.wait_node", "endpoints.ensure"])
 
 
 async def assert_nothing_of(place: Yard, slot: Slot) -> None:
