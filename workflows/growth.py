@@ -181,7 +181,7 @@ class Growth:
 
     def _to_take_back(self, plan: ClusterPlan, machine: Machine, turn: int) -> int:
         """Remember how to make a node a mere host again; says in how many steps. The first is that
-        etcd lets a control plane go: one that it still counts is left as it is, since without its
+        etcd lets a control plane go: one that it still counts stays a node, since without its
         machine it would count for the quorum and never answer."""
         self._unwind.add(Kubeadm.reset, machine, COURTESY, turn=turn)
         if not self._outlived:
@@ -193,7 +193,15 @@ class Growth:
         if machine.slot.role is not Role.CONTROL_PLANE:
             return 3
         leaving = self.joining(plan, machine)
-        self._unwind.add(Kubeadm.leave, leaving, BRIEF, turn=turn, decides=True)
+
+        async def leave_or_be_a_node() -> None:
+            try:
+                await undo(Kubeadm.leave, leaving, BRIEF, turn=turn)
+            except FailureError:
+                await courteously(undo(Kubernetes.label, node, COURTESY, turn=turn))
+                raise
+
+        self._unwind.add_all(machine, leave_or_be_a_node, decides=True)
         return 4
 
     async def _take_out(self, plan: ClusterPlan, slot: Slot, turn: int) -> None:

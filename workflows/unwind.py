@@ -49,9 +49,12 @@ class Unwind:
         take_back = partial(undo, step, subject, how, turn=turn)
         self._lanes.setdefault(subject.named, []).append(_Undo(name_of(step), take_back, decides))
 
-    def add_all(self, subject: Named, work: Callable[[], Awaitable[None]]) -> None:
+    def add_all(
+        self, subject: Named, work: Callable[[], Awaitable[None]], *, decides: bool = False
+    ) -> None:
         """Remember several steps back, of which one says whether the next is needed."""
-        self._lanes.setdefault(subject.named, []).append(_Undo(work.__name__, work))
+        undone = _Undo(work.__name__, work, decides)
+        self._lanes.setdefault(subject.named, []).append(undone)
 
     def forget(self, subject: Subject, *, steps: int = 1) -> None:
         """What was added last for this subject has been taken back already, or never will be."""
