@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 import grpc.aio
 from google.protobuf.message import Message
 
-from domain.access import NO_ONE, Principal, Session
-from domain.errors import DomainError, Invalid
+from domain.access import NO_ONE, Principal, Role, Session
+from domain.errors import DomainError, Forbidden, Invalid
 from domain.operation import Ask, OperationId
 from domain.wishes import APPROVE_EACH, DATA, DELETE, FORCE, KEEP, STOPS, STORAGE, WISHES
 
@@ -129,13 +129,20 @@ def asked(request: Message) -> Ask:
     if wishes:
         digest.update(repr(call.wishes).encode())
     who = call.session.principal
+    force = _wished(FORCE, wishes, {"true": True, "false": False}, without=False)
+    if force and who.role is not Role.ADMIN:
+        raise Forbidden(
+            f"{who.name}, who is {who.role}, may not wish for {FORCE}: machines may be left behind",
+            subject=who.name,
+            do=f"ask an administrator, or leave {FORCE} out",
+        )
     return Ask(
         tenant=who.tenant,
         caller=who.name,
         method=call.method,
         key=call.key,
         digest=digest.hexdigest(),
-        force=_wished(FORCE, wishes, {"true": True, "false": False}, without=False),
+        force=force,
         approve_each=_wished(APPROVE_EACH, wishes, {stop: stop for stop in STOPS}, without=""),
         storage=_wished(STORAGE, wishes, {"true": True, "false": False}, without=False),
         data=_wished(DATA, wishes, {KEEP: KEEP, DELETE: DELETE}, without=""),

@@ -172,7 +172,8 @@ async def delete(
 
     What runs on it is lost. On a terminal its name has to be typed; elsewhere --yes is needed.
     A delete that MAAS holds up can be asked for again with --force: then the cluster goes, and
-    somebody has to give back by hand what windlass op get lists as left behind."""
+    somebody has to give back by hand what windlass op get lists as left behind. That is for
+    administrators."""
     from protos.gen.kaas.api_pb2 import DeleteClusterMsg
     from protos.gen.ops.operations_pb2 import SUCCEEDED
 

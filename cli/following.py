@@ -27,7 +27,7 @@ STATUS = {
     "draining": "Ready,SchedulingDisabled",
     "failed": "Failed",
     "releasing": "Deleting",
-    "released": "Deleting",
+    "released": "Pending",
 }
 """How far a node's place has come, in the words of `windlass cluster nodes`."""
 

@@ -124,6 +124,7 @@ class _Work:
         self._readmitting: list[Slot] = []
         self._retiring: list[Retiring] = []
         self._grown: list[str] = []
+        self._resized = False
 
     @property
     def is_change(self) -> bool:
@@ -162,6 +163,7 @@ class _Work:
             self._session.add(slots.slot_row(slot, self._ordinal, now()))
             self._slots.append(SlotState(slot=slot, phase=SlotPhase.PLANNED))
             self._ordinal += 1
+        self._resized = self._resized or pool.wanted != count
         pool.wanted = count
 
     def _fitting(self, state: SlotState) -> SlotState:
@@ -194,7 +196,8 @@ class _Work:
         self, pools: Collection[str], prudence: Prudence, ask: Ask
     ) -> Operation | None:
         """Write down a repair of the nodes of these pools that are not Ready for too long. None if
-        there is none; Conflict, with the reasons, if none of those may be mended now."""
+        there is none. Conflict, with the reasons, if none of those may be mended now, unless
+        another size was asked for: that is wanted in any case."""
         patients = {name: as_patient(row) for name, row in self._rows.items()}
         overdue = [
             name
@@ -208,6 +211,8 @@ class _Work:
         everyone = list(patients.values())
         choice = choose(everyone, prudence, now(), wanted=wanted, silent=silent)
         mending = tuple(each for each in choice.mending if each.named in overdue)
+        if not mending and self._resized:
+            return None
         if not mending:
             left = [why for why in choice.left_alone if why.split(" ", 1)[0] in overdue]
             raise refusal(self.cluster.name, left)

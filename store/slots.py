@@ -13,7 +13,6 @@ from domain.cluster import ClusterPlan, Phase, PoolOrder
 from domain.counting import several
 from domain.machine import Label, LeftBehind, Machine, Role, Slot, SlotPhase, SlotState
 from domain.naming import CONTROL_PLANE
-from domain.releases import Release
 from domain.repairs import ANSWERING
 from domain.seen import MachineSeen, NodeSeen
 from domain.upgrades import behind
@@ -146,10 +145,9 @@ async def settle(session: AsyncSession, cluster: ClusterRow, plan: ClusterPlan) 
         of_cluster = delete(table).where(table.cluster == cluster.uid)
         await session.execute(of_cluster.where(table.name.in_(names)))
     if plan.upgrade:
-        _learn(left, plan.upgrade.release)
+        _learn(left, plan.upgrade.release.version)
+    conclude(cluster, left)
     states = list(map(slot_state, left))
-    if cluster.pending and not behind(states, cluster.pending):
-        cluster.version, cluster.pending = cluster.pending, ""
     wanted = {**held, **{pool.name: pool.wanted for pool in pools if pool.name not in gone}}
     lacking = list(_lacking(states, wanted, cluster.pending or cluster.version))
     leading = [row for row in left if row.pool == CONTROL_PLANE]
@@ -158,12 +156,23 @@ async def settle(session: AsyncSession, cluster: ClusterRow, plan: ClusterPlan) 
     return Standing(Phase.DEGRADED if lacking else Phase.RUNNING, "; ".join(lacking))
 
 
-def _learn(rows: Iterable[SlotRow], release: Release) -> None:
-    """A slot whose node runs the release is filled again with it, if it ever must be."""
+def conclude(cluster: ClusterRow, rows: Sequence[SlotRow]) -> None:
+    """Finish the upgrade that was begun, if no node of the old version is left."""
+    if not cluster.pending or behind(map(slot_state, rows), cluster.pending):
+        return
+    _learn(rows, cluster.pending)
+    cluster.version, cluster.pending = cluster.pending, ""
+
+
+def _learn(rows: Iterable[SlotRow], version: str) -> None:
+    """A slot whose node runs the version is filled again with it, if it ever must be. The series is
+    the same: nodes are upgraded in place."""
     for row in rows:
         state = slot_state(row)
-        if state.kubelet == release.version and state.slot.release != release:
-            row.slot = state.slot.model_copy(update={"release": release}).model_dump_json()
+        release = state.slot.release
+        if state.kubelet == version and release.version != version:
+            learnt = release.model_copy(update={"version": version})
+            row.slot = state.slot.model_copy(update={"release": learnt}).model_dump_json()
 
 
 def _lacking(states: Sequence[SlotState], wanted: Mapping[str, int], version: str) -> Iterable[str]:

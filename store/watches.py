@@ -71,6 +71,8 @@ class Watches(Store):
         elif held and tour.sight.operation == operation.id:
             finding = judge(found, tour.sight, tolerance)
             await _write(session, cluster, watch, found.finding, finding)
+            if cluster.pending and not found.busy:  # a node of the new version is Ready at last
+                slots.conclude(cluster, await slots.slots_of(session, tour.uid))
             watch.confirmed = tour.sight.taken
         return True
 

@@ -5,7 +5,7 @@ no slot asks for them again, and which nodes could not be had."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, NamedTuple
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError, FailureError
@@ -35,6 +35,7 @@ from workflows.policies import (
 )
 from workflows.provision_machine import Provision, ProvisionMachine
 from workflows.steps import child, do, undo
+from workflows.together import told_to_stop
 from workflows.unwind import Unwind
 
 MACHINES_PER_SLOT = 3
@@ -45,6 +46,13 @@ CLEARING_SECONDS = 60.0
 
 Becoming = Callable[[Machine, int], Awaitable[None]]
 """What makes a machine the node its slot is for, the `turn`th machine of that slot."""
+
+
+class _Host(NamedTuple):
+    """A machine that is to become a node, and in how many steps the unwind takes it back."""
+
+    machine: Machine
+    undos: int
 
 
 class Growth:
@@ -63,6 +71,8 @@ class Growth:
         self._unwind = unwind
         self._outlived = outlived
         self._let_down: list[str] = []
+        self._hosts: dict[str, _Host] = {}
+        """What was delivered for a slot and is not its node yet, nor given back."""
         self._pointed = 0
 
     async def shun(self) -> None:
@@ -83,15 +93,17 @@ class Growth:
                 await self._count(machine, turn, failure)
             else:
                 undos = self._to_take_back(plan, machine, turn)
+                self._hosts[slot.name] = _Host(machine, undos)
                 try:
                     await become(machine, turn)
                 except FailureError as error:
                     if pushed_aside(error):
                         raise
                     failure = understood(error)
-                    await self._give_back(plan, machine, turn)
-                    self._unwind.forget(machine, steps=undos)  # soon it is somebody else's host
+                    await self._take_out(plan, slot, turn)
+                    await undo(Machines.release, slot, STUBBORN, turn=turn + 1)
                 else:
+                    del self._hosts[slot.name]
                     return machine
             why = failure.message
             self.let_down_by(machine)
@@ -168,30 +180,44 @@ class Growth:
         )
 
     def _to_take_back(self, plan: ClusterPlan, machine: Machine, turn: int) -> int:
-        """Remember how to make a node a mere host again; says in how many steps."""
+        """Remember how to make a node a mere host again; says in how many steps. The first is that
+        etcd lets a control plane go: one that it still counts stays a node, since without its
+        machine it would count for the quorum and never answer."""
         self._unwind.add(Kubeadm.reset, machine, COURTESY, turn=turn)
         if not self._outlived:
             return 1
         node = self.node(plan, machine.slot, self.working)
         self._unwind.add(Kubernetes.delete_node, node, COURTESY, turn=turn)
-        if machine.slot.role is Role.CONTROL_PLANE:
-            leaving = self.joining(plan, machine)
-            self._unwind.add(Kubeadm.leave, leaving, COURTESY, turn=turn)
         draining = Draining(node=node, seconds=CLEARING_SECONDS)
         self._unwind.add(Kubernetes.clear, draining, COURTESY, turn=turn)
-        return 4 if machine.slot.role is Role.CONTROL_PLANE else 3
+        if machine.slot.role is not Role.CONTROL_PLANE:
+            return 3
+        leaving = self.joining(plan, machine)
 
-    async def _give_back(self, plan: ClusterPlan, machine: Machine, turn: int) -> None:
-        """Take a machine that did not become a node out of the cluster, as far as it got in. The
-        first release of a slot is the unwind's: no two steps of an operation share a key."""
+        async def leave_or_be_a_node() -> None:
+            try:
+                await undo(Kubeadm.leave, leaving, BRIEF, turn=turn)
+            except FailureError:
+                await courteously(undo(Kubernetes.label, node, COURTESY, turn=turn))
+                raise
+
+        self._unwind.add_all(machine, leave_or_be_a_node, decides=True)
+        return 4
+
+    async def _take_out(self, plan: ClusterPlan, slot: Slot, turn: int) -> None:
+        """Take a machine that did not become the slot's node out of the cluster, as far as it got
+        in, and forget how: soon it is somebody else's host. Its release is the caller's; the first
+        of a slot is the unwind's, since no two steps of an operation share a key."""
+        machine, undos = self._hosts[slot.name]
         if self.working:
-            if machine.slot.role is Role.CONTROL_PLANE:
+            if slot.role is Role.CONTROL_PLANE:
                 await courteously(self.point(plan, self.working))
                 await self._leave(plan, machine, turn)
-            node = self.node(plan, machine.slot, self.working)
+            node = self.node(plan, slot, self.working)
             await courteously(undo(Kubernetes.delete_node, node, COURTESY, turn=turn))
         await courteously(undo(Kubeadm.reset, machine, COURTESY, turn=turn))
-        await undo(Machines.release, machine.slot, STUBBORN, turn=turn + 1)
+        self._unwind.forget(slot, steps=undos)
+        del self._hosts[slot.name]
 
     async def _leave(self, plan: ClusterPlan, machine: Machine, turn: int) -> None:
         """Take a machine's member out of etcd. Nothing that follows makes up for it: a member that
@@ -203,15 +229,19 @@ class Growth:
         except FailureError as error:
             if pushed_aside(error):
                 raise
+            if told_to_stop():  # whoever undoes takes it from here
+                raise asyncio.CancelledError from error
             why = understood(error).message
             self.left.append(f"the etcd member of {machine.named} is still there ({why})")
 
     async def let_go(self, plan: ClusterPlan, slot: Slot) -> bool:
-        """Make sure that the slot holds no machine, and that no node bears its name. What MAAS will
-        not take back is left to the delete in the end: the cluster works, and nobody may wait for
-        it for ever."""
+        """Make sure that the slot holds no machine, that no node bears its name, and that etcd does
+        not count what was to become one when time ran out. What MAAS will not take back is left to
+        the delete in the end: the cluster works, and nobody may wait for it for ever."""
         last = MACHINES_PER_SLOT + 2
-        if self._outlived:
+        if slot.name in self._hosts:
+            await self._take_out(plan, slot, last)
+        elif self._outlived:
             node = self.node(plan, slot, self.working)
             await courteously(undo(Kubernetes.delete_node, node, COURTESY, turn=last))
         try:

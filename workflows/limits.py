@@ -6,12 +6,14 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, FailureError
 
 from workflows.helm import helm
 from workflows.together import Walk
 
 Answer = TypeVar("Answer")
+
+OVERDUE = "Overdue"
 
 
 async def within(limit: timedelta, work: Coroutine[Any, Any, Answer]) -> Answer:
@@ -36,4 +38,9 @@ async def within(limit: timedelta, work: Coroutine[Any, Any, Answer]) -> Answer:
     if task.done():
         return task.result()
     await walk.stop(tasks)
-    raise ApplicationError(f"not done within {limit}", type="Overdue", non_retryable=True)
+    raise ApplicationError(f"not done within {limit}", type=OVERDUE, non_retryable=True)
+
+
+def ran_out(error: FailureError) -> bool:
+    """Whether it was `within` that gave up."""
+    return isinstance(error, ApplicationError) and error.type == OVERDUE

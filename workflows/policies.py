@@ -28,7 +28,7 @@ BRIEF = ActivityConfig(
 """One call that is answered at once, or soon again."""
 
 QUEUEING = ActivityConfig(
-    start_to_close_timeout=timedelta(seconds=90),
+    start_to_close_timeout=timedelta(minutes=4),
     heartbeat_timeout=HEARTBEAT,
     retry_policy=RetryPolicy(
         initial_interval=timedelta(seconds=1),
@@ -38,7 +38,8 @@ QUEUEING = ActivityConfig(
     ),
     cancellation_type=_WAIT,
 )
-"""Two hours for a machine that somebody else has now."""
+"""Two hours for a machine that somebody else has now. One try waits for as long as MAAS may work at
+it, and being told to stop waits for that: what is taken after its undo has looked is nobody's."""
 
 PATIENT = ActivityConfig(
     start_to_close_timeout=timedelta(minutes=45),
@@ -187,7 +188,7 @@ STALLED = timedelta(minutes=20)
 UNDO_DEADLINE = timedelta(minutes=15)
 """What an operation that was pushed aside gets to undo itself before it is fenced."""
 
-HANDS_DEADLINE = timedelta(minutes=3)
+HANDS_DEADLINE = timedelta(minutes=5)
 """Longer than any call that takes a machine: by then no hand of a fenced operation takes one, also
 if its worker is gone and nobody says that it has ended."""
 

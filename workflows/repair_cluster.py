@@ -17,7 +17,7 @@ from domain.operation import Brief, OperationId, Reached
 from domain.repairs import Mending, Remedy, Repair, is_beyond_reviving
 from workflows.carrying_out import carry_out
 from workflows.growth import Growth, courteously
-from workflows.limits import within
+from workflows.limits import ran_out, within
 from workflows.policies import BRIEF, COURTESY, IN_PASSING, LEAVING, OPERATION_DEADLINE
 from workflows.revive_node import Revival, ReviveNode
 from workflows.steps import child, do
@@ -84,17 +84,19 @@ class RepairCluster:
 
     async def _or_not(self, plan: ClusterPlan, repair: Repair, each: Mending) -> None:
         """Go on if this node cannot be mended. A place that was being filled is left empty; what
-        nobody began to replace is left as it is."""
+        nobody began to replace is left as it is. Time may run out while one is taken out of the
+        cluster, which has no way back: then that is seen through, as when it is called off."""
         try:
             await within(OPERATION_DEADLINE, self._mend(plan, repair, each))
         except FailureError as error:
             if pushed_aside(error):
                 raise
-            kept = ""
-            if each.named in self._emptied and not await self._growth.let_go(
-                plan, each.machine.slot
-            ):
-                kept = "; its machine is not given back yet"
+            gone, slot = True, each.machine.slot
+            if each.named in self._emptied:
+                gone = await self._growth.let_go(plan, slot)
+            elif ran_out(error):
+                gone = await self._unwind.take_back(slot)
+            kept = "" if gone else "; its machine is not given back yet"
             self._growth.lost.append(f"{each.named} ({understood(error).message}{kept})")
 
     async def _mend(self, plan: ClusterPlan, repair: Repair, each: Mending) -> None:

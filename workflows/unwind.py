@@ -13,7 +13,7 @@ from temporalio.workflow import ActivityConfig
 from activities.verbs import name_of
 from workflows.policies import STUBBORN
 from workflows.steps import Named, Subject, undo
-from workflows.together import ended
+from workflows.together import ended, told_to_stop
 
 
 class _Undo(NamedTuple):
@@ -49,9 +49,12 @@ class Unwind:
         take_back = partial(undo, step, subject, how, turn=turn)
         self._lanes.setdefault(subject.named, []).append(_Undo(name_of(step), take_back, decides))
 
-    def add_all(self, subject: Named, work: Callable[[], Awaitable[None]]) -> None:
+    def add_all(
+        self, subject: Named, work: Callable[[], Awaitable[None]], *, decides: bool = False
+    ) -> None:
         """Remember several steps back, of which one says whether the next is needed."""
-        self._lanes.setdefault(subject.named, []).append(_Undo(work.__name__, work))
+        undone = _Undo(work.__name__, work, decides)
+        self._lanes.setdefault(subject.named, []).append(undone)
 
     def forget(self, subject: Subject, *, steps: int = 1) -> None:
         """What was added last for this subject has been taken back already, or never will be."""
@@ -61,6 +64,15 @@ class Unwind:
     def keep(self, subject: Subject) -> None:
         """What was done for this subject stays, whatever becomes of the rest."""
         self._lanes.pop(subject.named, None)
+
+    async def take_back(self, subject: Subject) -> bool:
+        """Take back at once what was done for this subject; whether that went on to the end, and
+        did not fail there. Being told to stop meanwhile is heeded afterwards."""
+        walk = asyncio.create_task(self._walk(self._lanes.pop(subject.named, [])))
+        await ended([walk])
+        if told_to_stop():
+            raise asyncio.CancelledError
+        return walk.result()
 
     async def __aenter__(self) -> Self:
         return self
@@ -77,12 +89,16 @@ class Unwind:
             workflow.set_current_details("undoing")
             await ended([asyncio.create_task(self._walk(lane)) for lane in self._lanes.values()])
 
-    async def _walk(self, lane: list[_Undo]) -> None:
+    async def _walk(self, lane: list[_Undo]) -> bool:
+        well = True
         while lane:
             step = lane.pop()
             try:
                 await step.take_back()
+                well = True
             except FailureError as error:
                 workflow.logger.warning("left behind: %s: %s", step.name, error)
+                well = False
                 if step.decides:
                     lane.clear()
+        return well

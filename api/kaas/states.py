@@ -25,7 +25,7 @@ NODE_STATUS: dict[SlotPhase, str] = {
     SlotPhase.DRAINING: "Ready,SchedulingDisabled",
     SlotPhase.FAILED: "Failed",
     SlotPhase.RELEASING: "Deleting",
-    SlotPhase.RELEASED: "Deleting",
+    SlotPhase.RELEASED: "Pending",
 }
 """What kubectl would say of the node, or why it cannot."""
 

@@ -95,7 +95,7 @@ class MaasMachines:
         free, neighbours = await self._survey(slot)
         for candidate in islice(in_order(search, free, neighbours), CANDIDATES):
             try:
-                await self._maas.post(
+                await self._maas.insist(
                     "machines/",
                     "allocate",
                     system_id=candidate.system_id,

@@ -1,8 +1,8 @@
 """Calls to MAAS: signed one by one, few at a time, and every answer either bytes or our error."""
 
 import asyncio
-from collections.abc import Generator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Coroutine, Generator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import httpx2
 from oauthlib import oauth1
@@ -10,6 +10,8 @@ from oauthlib import oauth1
 from domain.errors import Conflict, DomainError, Failed, Invalid, NotFound, Unavailable
 
 Parameters: TypeAlias = Mapping[str, str | Sequence[str]]
+
+Answer = TypeVar("Answer")
 
 LARGEST_ANSWER = 64 * 1024 * 1024
 """A machine is 12 kB, so this is a list of five thousand."""
@@ -19,6 +21,10 @@ LONGEST_QUOTE = 300
 
 TRIES = 3
 """For calls that MAAS itself asks to repeat. Whoever called us has more patience than that."""
+
+INSISTENCE = 3.5
+"""So many times as long is waited for the answer to what must not be done unseen. MAAS works at one
+request for up to 90 seconds, tries of its own included, so with 30 seconds it has ended by then."""
 
 
 class Verdict(NamedTuple):
@@ -114,6 +120,12 @@ class Maas:
         """Do something once. Unavailable may mean that it was done and the answer was lost."""
         return await self._call("POST", path, {"op": op} if op else {}, form)
 
+    async def insist(self, path: str, op: str = "", **form: str | Sequence[str]) -> bytes:
+        """Do something once that must not be done after we have looked whether it was. What is
+        under way is waited for longer than MAAS works at anything, also if we are cancelled: that
+        is heeded once there is an answer."""
+        return await self._call("POST", path, {"op": op} if op else {}, form, insisting=True)
+
     async def put(self, path: str, **form: str | Sequence[str]) -> bytes:
         """Make something be so."""
         return await self._call("PUT", path, {}, form)
@@ -123,13 +135,19 @@ class Maas:
         return await self._call("DELETE", path, {}, None)
 
     async def _call(
-        self, method: str, path: str, query: Parameters, form: Parameters | None
+        self,
+        method: str,
+        path: str,
+        query: Parameters,
+        form: Parameters | None,
+        *,
+        insisting: bool = False,
     ) -> bytes:
         """Try, and try again while MAAS says to come back, but not for long."""
         said = f"{method} {path}" + (f"?op={query['op']}" if "op" in query else "")
         for left in reversed(range(TRIES)):
             try:
-                return await self._try(said, method, path, query, form)
+                return await self._try(said, method, path, query, form, insisting=insisting)
             except Unavailable as busy:
                 if busy.reason != BUSY.reason or not left:
                     raise
@@ -137,19 +155,20 @@ class Maas:
         raise AssertionError("the last try returns or raises")
 
     async def _try(
-        self, said: str, method: str, path: str, query: Parameters, form: Parameters | None
+        self,
+        said: str,
+        method: str,
+        path: str,
+        query: Parameters,
+        form: Parameters | None,
+        *,
+        insisting: bool,
     ) -> bytes:
+        seconds = self._timeout_seconds * (INSISTENCE if insisting else 1)
+        request = self._http.build_request(method, path, params=query, data=form, timeout=seconds)
         async with self._places:
-            try:
-                async with (
-                    asyncio.timeout(self._timeout_seconds),
-                    self._http.stream(method, path, params=query, data=form) as reply,
-                ):
-                    body = await self._body(said, reply)
-            except TimeoutError as error:
-                raise _silent(said, f"within {self._timeout_seconds:g} s") from error
-            except httpx2.HTTPError as error:
-                raise _silent(said, f"properly: {error or type(error).__name__}") from error
+            sent = self._sent(said, request, seconds)
+            reply, body = await (_seen_through(sent) if insisting else sent)
         if reply.is_success:
             return body
         asked_to_return = "Retry-After" in reply.headers
@@ -161,6 +180,21 @@ class Maas:
             do=kind.do,
         )
 
+    async def _sent(
+        self, said: str, request: httpx2.Request, seconds: float
+    ) -> tuple[httpx2.Response, bytes]:
+        try:
+            async with asyncio.timeout(seconds):
+                reply = await self._http.send(request, stream=True)
+                try:
+                    return reply, await self._body(said, reply)
+                finally:
+                    await reply.aclose()
+        except TimeoutError as error:
+            raise _silent(said, f"within {seconds:g} s") from error
+        except httpx2.HTTPError as error:
+            raise _silent(said, f"properly: {error or type(error).__name__}") from error
+
     async def _body(self, said: str, reply: httpx2.Response) -> bytes:
         body = bytearray()
         async for chunk in reply.aiter_bytes():
@@ -171,6 +205,20 @@ class Maas:
                     reason="MAAS_STRANGE",
                 )
         return bytes(body)
+
+
+async def _seen_through(work: Coroutine[None, None, Answer]) -> Answer:
+    """Wait until it has ended, however. Being cancelled meanwhile is heeded then."""
+    task, cancelled = asyncio.create_task(work), False
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        task.exception()  # whatever it was, nobody asks for it any more
+        raise asyncio.CancelledError
+    return task.result()
 
 
 def _silent(said: str, how: str) -> Unavailable:

@@ -15,9 +15,12 @@ from google.protobuf import descriptor_pool
 from api.__main__ import Api
 from api.access import PERMISSIONS, permission
 from domain.access import Role
+from domain.wishes import FORCE
 from protos import gen
+from protos.gen.kaas.api_pb2 import DeleteClusterMsg
+from protos.gen.kaas.api_pb2_grpc import ClusterStub
 from tests.api.closed import Closed
-from tests.api.signed import PEOPLE
+from tests.api.signed import PEOPLE, bearer
 
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
 FORBIDDEN = grpc.StatusCode.PERMISSION_DENIED
@@ -105,3 +108,18 @@ async def test_whoever_may_is_let_in(closed: Closed) -> None:
             code, _ = await closed.call(method, closed.tokens["ada"], seconds=3)
             assert Role.ADMIN in asked.roles
             assert code not in refused, method
+
+
+@pytest.mark.parametrize("force", [False, True])
+async def test_force_is_for_administrators(closed: Closed, force: bool) -> None:
+    """Both may delete, so what differs is the wish."""
+    stub, request = ClusterStub(closed.channel), DeleteClusterMsg(name="nowhere")
+    wish = ((FORCE, "true"),) if force else ()
+    answers = {}
+    for who in ("ada", "ole"):
+        given = (*bearer(closed.tokens[who]), *wish)
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await stub.DeleteCluster(request, metadata=given, timeout=20)
+        answers[who] = refused.value.code()
+    unknown = grpc.StatusCode.NOT_FOUND
+    assert answers == {"ada": unknown, "ole": FORBIDDEN if force else unknown}

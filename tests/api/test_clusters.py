@@ -290,7 +290,7 @@ SEEN = {
     ),
     SlotPhase.FAILED: ("Failed", "", "abc123", "host", "Said", "127.41.0.7"),
     SlotPhase.RELEASING: ("Deleting", "", "abc123", "host", "Said", ""),
-    SlotPhase.RELEASED: ("Deleting", "", "", "", "", ""),
+    SlotPhase.RELEASED: ("Pending", "", "", "", "", ""),
 }
 """What is shown of a slot of which everything is known."""
 

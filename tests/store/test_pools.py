@@ -277,6 +277,22 @@ async def test_the_present_size_says_why_nothing_may_be_repaired(desk: Desk) -> 
     assert await broken(desk.database) == []
 
 
+async def test_a_size_that_is_wanted_again_is_kept_though_nothing_may_be_repaired(
+    desk: Desk,
+) -> None:
+    await desk.standing()
+    shrunk = await scale(desk, "pool", 0)
+    assert shrunk is not None
+    await desk.operations.begin(shrunk.id)
+    assert await ended(desk, shrunk.id, well=False) is Phase.DEGRADED
+    await desk.change(SlotRow, {"phase": SlotPhase.LOST, "changed": now() - LONG}, pool="pool")
+    assert await scale(desk, "pool", 2) is None
+    [pool] = await desk.all(PoolRow, name="pool")
+    assert pool.wanted == 2
+    with pytest.raises(Conflict, match="2 nodes of 3 that are not Ready"):
+        await scale(desk, "pool", 2)
+
+
 @pytest.mark.parametrize("phase", [SlotPhase.JOINED, SlotPhase.LOST])
 async def test_a_node_that_is_not_ready_is_left_to_repairs(desk: Desk, phase: SlotPhase) -> None:
     await desk.standing()

@@ -1,16 +1,18 @@
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
 from domain.cluster import Phase, Upgrade
 from domain.errors import Conflict, DomainError, Failure, NotFound
+from domain.health import Tolerance
 from domain.machine import Role, Sighting, SlotPhase
 from domain.operation import Ask, Kind, Operation, OperationId, Reached, Stage
 from domain.outline import RENEWAL, keys, outline
 from domain.pools import PoolSize
 from domain.releases import Catalogue, Release
 from domain.repairs import Prudence
-from domain.seen import Inside, MemberSeen
+from domain.seen import Inside, MemberSeen, NodeSeen, Readiness, Sight, Tour
 from domain.upgrades import TOUCHES, offered
 from store.repairs import Repairs
 from store.rows import ClusterRow, OperationRow, SlotRow, WatchRow
@@ -428,3 +430,35 @@ async def test_a_delete_knows_every_slot_of_a_cluster_between_two_versions(desk:
     assert (plan.slots, plan.upgrade) == (slots, None)
     await desk.clusters.reach(Reached.well(change.id, None, "undone"))
     assert (await desk.clusters.get("hello")).phase is Phase.STOPPING
+
+
+async def test_an_upgrade_whose_last_node_is_late_is_finished_by_the_look_that_sees_it(
+    desk: Desk,
+) -> None:
+    await desk.standing()
+    operation, planned = await begun(desk)
+    names = [machine.named for machine in planned.machines]
+    await renewed(desk, operation.id, *names[:-1])
+    assert await ended(desk, operation.id, well=False) is Phase.DEGRADED
+    watches, cluster = Watches(desk.database), await desk.clusters.get("hello")
+    for ready in (False, True):
+        nodes = tuple(
+            NodeSeen(
+                name=name,
+                kubelet=NEXT,
+                readiness=Readiness.READY if ready or name != names[-1] else Readiness.NOT_READY,
+            )
+            for name in names
+        )
+        seen = {"taken": datetime.now(UTC), "nodes": nodes}
+        sight = Sight.model_validate({"uid": cluster.uid, "operation": operation.id, **seen})
+        assert await watches.record(Tour(uid=cluster.uid, sight=sight), Tolerance())
+        cluster = await desk.clusters.get("hello")
+        assert cluster.phase is (Phase.RUNNING if ready else Phase.DEGRADED)
+        wanted = (NEXT, "") if ready else (RELEASE.version, NEXT)
+        assert (cluster.version, cluster.pending) == wanted
+    slots = (await desk.clusters.nodes("hello")).slots
+    assert {state.slot.release for state in slots} == {Release(version=NEXT, series="jammy")}
+    assert NEXT not in offered(cluster, slots, CATALOGUE)
+    assert await broken(desk.database) == []
+    assert (await upgrade(desk, "1.34.1")).kind is Kind.UPGRADE_CLUSTER

@@ -369,3 +369,34 @@ async def test_a_machine_that_etcd_still_counts_is_kept_when_the_repair_is_calle
         assert place.world.nodes[uid] == nodes
         place.trouble.when = lambda _: False
         await made_good(place)
+
+
+async def test_a_control_plane_that_joined_and_cannot_leave_is_kept_when_called_off(
+    opened: Opening,
+) -> None:
+    async with opened() as place:
+        asked = await broken(place, "control plane missing")
+        uid = (await place.clusters.get("blue")).uid
+        counted: list[str] = []
+
+        def fail(key: StepKey) -> DomainError | None:
+            if key.verb != "kubeadm.leave" or not key.undo:
+                return None
+            place.world.members[uid][:] = counted
+            return Failed("etcd lets nobody go")
+
+        async def cancel() -> None:
+            counted.extend(place.world.members[uid])
+            await place.cancel(asked.id)
+
+        place.trouble.fail = fail
+        place.trouble.when = lambda key: key.verb == "kubeadm.join"
+        place.trouble.then = cancel
+        await place.carry_out(asked)
+        assert (await place.operations.get(asked.id)).stage is Stage.CANCELLED
+        assert len(counted) == 3
+        assert place.world.members[uid] == counted
+        assert place.world.dead_members(uid) == []
+        assert not place.world.cordoned
+        place.trouble.when = lambda _: False
+        await made_good(place)

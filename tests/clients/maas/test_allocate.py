@@ -5,14 +5,14 @@ from collections import Counter
 
 import pytest
 
-from clients.maas import MaasMachines
+from clients.maas import Maas, MaasMachines
 from domain.errors import Invalid, Unavailable
 from domain.machine import Search
 from sim.faults import Fault, How
 from sim.maas import Stocked
 from sim.maas.machine import Status
 from tests.clients.maas.pool import ALLOCATE, CLUSTER, all_taken_for, client, slot, taken
-from tests.sim.region import Region
+from tests.sim.region import Region, eventually
 
 
 async def test_a_machine_is_taken_under_the_slots_name_and_marked_for_people(
@@ -103,6 +103,36 @@ async def test_an_allocation_whose_answer_was_lost_is_adopted(
     region.faults.add(Fault(where=ALLOCATE, how=How.HALF))
     machine = await machines.allocate(Search(slot=slot()))
     assert taken(region) == [machine.system_id]
+
+
+async def test_an_allocation_under_way_is_waited_for_by_whoever_is_cancelled(
+    region: Region, machines: MaasMachines
+) -> None:
+    """Or it would be carried out after the undo has looked, and nobody's."""
+    wanted = slot()
+    region.faults.add(Fault(where=ALLOCATE, how=How.SLOW, seconds=0.5))
+    asking = asyncio.create_task(machines.allocate(Search(slot=wanted)))
+    await eventually(lambda: region.faults.met()[0][1])
+    for _ in range(2):  # whoever is told twice goes on waiting
+        asking.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert len(taken(region)) == 1
+    await machines.release(wanted)
+    await eventually(lambda: not taken(region))
+
+
+async def test_an_allocation_is_waited_for_longer_than_other_calls(region: Region) -> None:
+    region.faults.add(Fault(where=ALLOCATE, how=How.SLOW, seconds=2))
+    async with region.serve():
+        hasty = Maas(region.url, region.api_key, timeout_seconds=1)
+        try:
+            machine = await MaasMachines(hasty).allocate(Search(slot=slot()))
+        finally:
+            await hasty.close()
+        assert taken(region) == [machine.system_id]
+        assert len(region.faults.met()[0][1]) == 1
 
 
 async def test_an_allocation_that_never_arrived_is_worth_another_try(
