@@ -95,7 +95,8 @@ class AppInsts(Store):
             return await self._create_with_cluster(session, asked, app, running, told)
         appinst.check_uri(wanted)
         if wanted.key != named:
-            row, _ = await siting.found(session, wanted.key)
+            row, running = await siting.found(session, wanted.key)
+            siting.refuse_if_taken(row, running, override)
             spot = spot._replace(row=row)
         return await self._place_now(session, asked, spot, running, told)
 

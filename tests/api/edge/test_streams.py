@@ -277,6 +277,15 @@ STORIES: dict[tuple[str, str], Story] = {
         *(RUNS, obeys, Refusal.KEY_TAKEN, "Key already exists"),
         lost=(APP, Phase.CREATE_ERROR),
     ),
+    ("CreateAppInst", "over what failed, once its developer is filled in"): Story(
+        of_shop(**NOBODYS),
+        (
+            "Setting ClusterInst developer to match App developer",
+            "Previous create of this AppInst failed, too, late; delete it first",
+        ),
+        *(RUNS, obeys, Refusal.KEY_TAKEN, "Key already exists"),
+        lost=(APP, Phase.CREATE_ERROR),
+    ),
     ("CreateAppInst", "refused once its developer is filled in"): Story(
         of_shop(**NOBODYS, flavor=FlavorKey(name="none")),
         ("Setting ClusterInst developer to match App developer",),
