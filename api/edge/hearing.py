@@ -120,10 +120,12 @@ class Hearing:
             task.cancel()
 
     async def _all_said(self, stream: Stream) -> None:
-        """Whoever says so for a second time asks to be told when everything has been told. That is
-        answered while it is the one who speaks for its cloudlets: then nobody else was told of
-        them since it came."""
+        """The first time, what has waited for it is told. Whoever says so for a second time asks to
+        be told when everything has been told. That is answered while it is the one who speaks for
+        its cloudlets: then nobody else was told of them since it came."""
         asks, stream.has_said_all = stream.has_said_all, True
+        if not asks:
+            self._telling.resume(stream)
         if not asks or not stream.spoken_for:
             return
         for cloudlet in stream.spoken_for:

@@ -44,7 +44,8 @@ class Stream:
         self.cloudlets: set[str] = set()
         """The keys of those it is told of."""
         self.strange: set[tuple[Noun, str]] = set()
-        """What it has not been told of yet, of what was there when it came."""
+        """What it has not been told of yet, of what was there when it came. What it may have failed
+        to delete waits until it has said all."""
         self.spoken_for: set[str] = set()
         """Those it has described."""
         self.has_said_all = False
