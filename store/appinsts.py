@@ -243,7 +243,8 @@ async def delete(
     if override.ignores_crm or cloudlet.is_default:
         await settling.remove(session, row)
         await session.flush()
-        await settling.settle(session, operation, plan, None)
+        if not await settling.leaves_cluster(session, plan):  # its workflow tells of both
+            await settling.settle(session, operation, plan, None)
     else:
         await tracked.move(session, row, Phase.DELETE_REQUESTED)
     return Requested(operation=operations.as_operation(operation), superseded=superseded)

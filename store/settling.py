@@ -82,7 +82,7 @@ async def take_back(
         if row.phase != Phase.DELETE_PREPARE:
             undoing = awaiting.UNDOING[plan.noun, plan.aim]
             await tracked.tell(session, operation.id, *undoing)
-        await _undo(session, plan, row)
+        await _undo(session, operation, plan, row)
     if plan.nested:
         await _undo_cluster(session, operation, plan)
     stage = Stage.FAILED
@@ -134,12 +134,18 @@ async def tenants(session: AsyncSession, cluster: str) -> Tenants:
     return [(row, App.model_validate_json(facts)) for row, facts in rows]
 
 
+async def leaves_cluster(session: AsyncSession, plan: InstancePlan) -> bool:
+    """Whether an operation leaves a cluster that was made for its instance."""
+    if plan.noun is not Noun.APP_INST or plan.aim is not Aim.DELETE:
+        return False
+    cluster = await session.get(ClusterInstRow, plan.cluster)
+    return cluster is not None and ClusterInst.model_validate_json(cluster.facts).auto
+
+
 async def _concluded(session: AsyncSession, operation: OperationRow, plan: InstancePlan) -> Outlook:
     """End an operation whose work is done, unless it leaves a cluster that was made for it."""
-    if plan.noun is Noun.APP_INST and plan.aim is Aim.DELETE:
-        cluster = await session.get(ClusterInstRow, plan.cluster)
-        if cluster is not None and ClusterInst.model_validate_json(cluster.facts).auto:
-            return Outlook(verdict=Verdict.DONE, more=True)
+    if await leaves_cluster(session, plan):
+        return Outlook(verdict=Verdict.DONE, more=True)
     await tracked.succeed(session, operation.id)
     return Outlook(verdict=Verdict.DONE)
 
@@ -159,11 +165,14 @@ async def _force(session: AsyncSession, plan: InstancePlan, row: AnyRow) -> None
         await remove(session, row)
 
 
-async def _undo(session: AsyncSession, plan: InstancePlan, row: AnyRow) -> None:
+async def _undo(
+    session: AsyncSession, operation: OperationRow, plan: InstancePlan, row: AnyRow
+) -> None:
     if plan.aim is Aim.CREATE:
         await remove(session, row)
     elif isinstance(row, AppInstRow):
-        await _keep_app(session, row)
+        if await _keep_app(session, row):
+            await tracked.tell(session, operation.id, awaiting.CREATED)
     elif plan.aim is Aim.UPDATE:
         await roll_back(session, row)
     elif row.phase == Phase.DELETE_PREPARE:
@@ -174,9 +183,9 @@ async def _undo(session: AsyncSession, plan: InstancePlan, row: AnyRow) -> None:
         await tracked.move(session, row, Phase.READY)
 
 
-async def _keep_app(session: AsyncSession, row: AppInstRow) -> None:
+async def _keep_app(session: AsyncSession, row: AppInstRow) -> bool:
     """Let an instance be there again. One whose ports are all taken by now stays in its error:
-    it can be deleted again."""
+    it can be deleted again. Whether it is there."""
     refs = await session.get(CloudletRefsRow, row.cloudlet, with_for_update=True)
     if refs is not None:
         instance = AppInst.model_validate_json(row.facts)
@@ -185,10 +194,11 @@ async def _keep_app(session: AsyncSession, row: AppInstRow) -> None:
             kept = reclaimed(instance, before, cloudlet_refs.usage(refs))
         except Exhausted:
             await tracked.move(session, row, Phase.DELETE_ERROR)
-            return
+            return False
         row.facts = kept.instance.model_dump_json()
         await cloudlet_refs.take(session, refs, row, kept.taken)
     await tracked.move(session, row, Phase.READY)
+    return True
 
 
 async def _undo_cluster(session: AsyncSession, operation: OperationRow, plan: InstancePlan) -> None:

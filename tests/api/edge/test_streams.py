@@ -321,6 +321,14 @@ STORIES: dict[tuple[str, str], Story] = {
         *(of_shop(AUTO), (*APP_GONE, "Deleting auto-cluster inst", *CLUSTER_GONE)),
         (("CreateAppInst", of_shop(AUTO, **UNASKED)),),
     ),
+    ("DeleteAppInst", "with its cluster, and nobody asked"): Story(
+        of_shop(AUTO, **UNASKED),
+        (
+            *("Deleted AppInst successfully", "Deleting auto-cluster inst"),
+            "Deleted ClusterInst successfully",
+        ),
+        (("CreateAppInst", of_shop(AUTO, **UNASKED)),),
+    ),
     ("DeleteAppInst", "of nobody knows whose cluster"): Story(
         of_shop(**NOBODYS),
         ("AppInst not found; name the developer of its ClusterInst, if that has one",),
