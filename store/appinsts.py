@@ -14,6 +14,7 @@ from domain import appinst, awaiting
 from domain.app import App
 from domain.appinst import AppInst, AppInstKey
 from domain.awaiting import Aim
+from domain.cloudlet_info import Speaker
 from domain.clusterinst import drafted
 from domain.errors import DomainError
 from domain.key_text import cloudlet_text
@@ -159,19 +160,27 @@ class AppInsts(Store):
 
     @transaction
     async def observe(
-        self, session: AsyncSession, report: Report, info: Record | None = None
+        self,
+        session: AsyncSession,
+        report: Report,
+        info: Record | None = None,
+        speaker: Speaker | None = None,
     ) -> OperationId | None:
         """Take in what a resource manager says of an instance, by `domain.tracking.hear`, and keep
         `info`, its own words, for those who show them. A word out of turn changes nothing else,
         but for READY while READY, which renews the runtime. Returns the operation whose workflow
-        is to be nudged, if one waits. Safe to repeat."""
-        return await reports.heard(session, Noun.APP_INST, report, info)
+        is to be nudged, if one waits. Safe to repeat.
+
+        A `speaker` is not listened to who does not speak for the cloudlet any more."""
+        return await reports.heard(session, Noun.APP_INST, report, info, speaker)
 
     @transaction
-    async def forget(self, session: AsyncSession, key: str) -> OperationId | None:
+    async def forget(
+        self, session: AsyncSession, key: str, speaker: Speaker | None = None
+    ) -> OperationId | None:
         """Take in that a resource manager has nothing to say of an instance any more: while it is
         being deleted, that it is gone. As `observe`."""
-        return await reports.forgotten(session, Noun.APP_INST, key)
+        return await reports.forgotten(session, Noun.APP_INST, key, speaker)
 
     @reading
     async def get(self, session: AsyncSession, key: str) -> AppInstStanding | None:

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain import awaiting, clusterinst
 from domain.awaiting import Aim
 from domain.cloudlet import Cloudlet
-from domain.cloudlet_info import check_room
+from domain.cloudlet_info import Speaker, check_room
 from domain.clusterinst import ClusterInst, ClusterInstKey, Ground, Placed
 from domain.flavor import Flavor
 from domain.instance_plan import InstancePlan
@@ -99,18 +99,26 @@ class ClusterInsts(Store):
 
     @transaction
     async def observe(
-        self, session: AsyncSession, report: Report, info: Record | None = None
+        self,
+        session: AsyncSession,
+        report: Report,
+        info: Record | None = None,
+        speaker: Speaker | None = None,
     ) -> OperationId | None:
         """Take in what a resource manager says of a cluster, by `domain.tracking.hear`, and keep
         `info`, its own words, for those who show them. A word out of turn changes nothing else.
-        Returns the operation whose workflow is to be nudged, if one waits. Safe to repeat."""
-        return await reports.heard(session, Noun.CLUSTER_INST, report, info)
+        Returns the operation whose workflow is to be nudged, if one waits. Safe to repeat.
+
+        A `speaker` is not listened to who does not speak for the cloudlet any more."""
+        return await reports.heard(session, Noun.CLUSTER_INST, report, info, speaker)
 
     @transaction
-    async def forget(self, session: AsyncSession, key: str) -> OperationId | None:
+    async def forget(
+        self, session: AsyncSession, key: str, speaker: Speaker | None = None
+    ) -> OperationId | None:
         """Take in that a resource manager has nothing to say of a cluster any more: while it is
         being deleted, that it is gone. As `observe`."""
-        return await reports.forgotten(session, Noun.CLUSTER_INST, key)
+        return await reports.forgotten(session, Noun.CLUSTER_INST, key, speaker)
 
     @reading
     async def get(self, session: AsyncSession, key: str) -> ClusterInstStanding | None:

@@ -3,6 +3,7 @@ are."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -164,9 +165,12 @@ class Hearing:
         if not self._streams.claim(stream, key):
             log.info("an older stream is not listened to", cloudlet=key, stream=stream.number)
             return
+        again = key in stream.spoken_for
         stream.spoken_for.add(key)
-        await self._described.put(stream.number, info, lambda: self._streams.speaks(stream, key))
-        if self._streams.speaks(stream, key) and self._streams.tell(stream, key):
+        may = partial(self._streams.speaks, stream, key)
+        if not await self._described.put(stream.number, info, may, again=again):
+            self._streams.resign(stream, key)
+        elif self._streams.speaks(stream, key) and self._streams.tell(stream, key):
             await self._telling.introduce(stream, key)
 
     async def _clusterinst(self, stream: Stream, info: ClusterInstInfo, gone: bool) -> None:
@@ -185,7 +189,10 @@ class Hearing:
             log.info("an older stream is not listened to", cloudlet=cloudlet, stream=stream.number)
             return
         info.notify_id = stream.number
-        operation = await self._reports.take(noun, info, gone=gone)
+        speaker = None
+        if cloudlet in stream.spoken_for:
+            speaker = await self._described.speaker(stream.number, cloudlet)
+        operation = await self._reports.take(noun, info, speaker, gone=gone)
         if operation is not None:
             self._nudge(operation)
 
