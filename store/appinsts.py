@@ -23,7 +23,7 @@ from domain.override import Override
 from domain.record import Noun, Record
 from domain.refusal import Refusal, refuse_if
 from domain.standing import AppInstStanding, Report
-from domain.tracking import Phase
+from domain.tracking import APP_MOVES, Move, Phase, led
 from store import (
     answers,
     cloudlet_refs,
@@ -255,5 +255,6 @@ async def delete(
         if not await settling.leaves_cluster(session, plan):  # its workflow tells of both
             await settling.settle(session, operation, plan, None)
     else:
-        await tracked.move(session, row, Phase.DELETE_REQUESTED)
+        asked = led(APP_MOVES, Phase(row.phase), Move.DELETE, override=override)
+        await tracked.move(session, row, asked)
     return Requested(operation=operations.as_operation(operation), superseded=superseded)

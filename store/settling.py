@@ -17,12 +17,15 @@ from domain.key_text import name_text
 from domain.operation import Cancelled, Stage
 from domain.record import Noun
 from domain.refusal import Refusal
-from domain.tracking import Phase
+from domain.tracking import APP_MOVES, CLUSTER_MOVES, Move, Moves, Phase, led
 from domain.usage import Taken
 from store import cloudlet_refs, operations, tracked
 from store.edge_rows import AppInstRow, CloudletRefsRow, ClusterInstRow
 from store.rows import OperationRow, RecordRow, now
 from store.tracked import AnyRow
+
+MOVES: dict[Noun, Moves] = {Noun.CLUSTER_INST: CLUSTER_MOVES, Noun.APP_INST: APP_MOVES}
+"""What may be done to each."""
 
 
 async def settle(
@@ -107,7 +110,7 @@ async def roll_back(session: AsyncSession, row: ClusterInstRow) -> None:
     row.facts = cluster.model_dump_json()
     refs = await session.get_one(CloudletRefsRow, row.cloudlet, with_for_update=True)
     await cloudlet_refs.swap(session, refs, row, await taken_by(session, row))
-    await tracked.move(session, row, Phase.READY)
+    await tracked.move(session, row, led(CLUSTER_MOVES, Phase(row.phase), Move.UNDO_UPDATE))
 
 
 async def taken_by(session: AsyncSession, row: ClusterInstRow) -> Taken:
@@ -165,25 +168,34 @@ async def _force(session: AsyncSession, plan: InstancePlan, row: AnyRow) -> None
         await remove(session, row)
 
 
+UNDOES: dict[Aim, Move] = {
+    Aim.CREATE: Move.UNDO_CREATE,
+    Aim.UPDATE: Move.UNDO_UPDATE,
+    Aim.DELETE: Move.UNDO_DELETE,
+}
+
+
 async def _undo(
     session: AsyncSession, operation: OperationRow, plan: InstancePlan, row: AnyRow
 ) -> None:
-    if plan.aim is Aim.CREATE:
+    if isinstance(row, ClusterInstRow) and row.phase == Phase.DELETE_PREPARE:
+        await tracked.move(session, row, Phase(row.before))
+        return
+    to = led(MOVES[plan.noun], Phase(row.phase), UNDOES[plan.aim])
+    if to is Phase.NOT_PRESENT:
         await remove(session, row)
     elif isinstance(row, AppInstRow):
-        if await _keep_app(session, row):
+        if await _keep_app(session, row, to):
             await tracked.tell(session, operation.id, awaiting.CREATED)
     elif plan.aim is Aim.UPDATE:
         await roll_back(session, row)
-    elif row.phase == Phase.DELETE_PREPARE:
-        await tracked.move(session, row, Phase(row.before))
     else:
         refs = await session.get_one(CloudletRefsRow, row.cloudlet, with_for_update=True)
         await cloudlet_refs.take(session, refs, row, await taken_by(session, row))
-        await tracked.move(session, row, Phase.READY)
+        await tracked.move(session, row, to)
 
 
-async def _keep_app(session: AsyncSession, row: AppInstRow) -> bool:
+async def _keep_app(session: AsyncSession, row: AppInstRow, to: Phase) -> bool:
     """Let an instance be there again. One whose ports are all taken by now stays in its error:
     it can be deleted again. Whether it is there."""
     refs = await session.get(CloudletRefsRow, row.cloudlet, with_for_update=True)
@@ -197,7 +209,7 @@ async def _keep_app(session: AsyncSession, row: AppInstRow) -> bool:
             return False
         row.facts = kept.instance.model_dump_json()
         await cloudlet_refs.take(session, refs, row, kept.taken)
-    await tracked.move(session, row, Phase.READY)
+    await tracked.move(session, row, to)
     return True
 
 
