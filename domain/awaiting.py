@@ -102,7 +102,7 @@ UNDOING: dict[tuple[Noun, Aim], tuple[str, ...]] = {
     (Noun.CLUSTER_INST, Aim.UPDATE): (),
     (Noun.CLUSTER_INST, Aim.DELETE): ("Recreating ClusterInst due to failure",),
     (Noun.APP_INST, Aim.CREATE): ("Deleting AppInst due to failure", deleted(Noun.APP_INST)),
-    (Noun.APP_INST, Aim.DELETE): ("Recreating AppInst due to failure", CREATED),
+    (Noun.APP_INST, Aim.DELETE): ("Recreating AppInst due to failure",),
 }
 """What is said while something is taken back."""
 

@@ -31,6 +31,19 @@ class CloudletInfo(Frozen):
     max_vcores: int = 0
     max_disk: int = 0
     """All that there is of it."""
+    stream: int = 0
+    """Which stream of notify said so. 0: it came another way."""
+    controller: str = ""
+    """At which API process."""
+
+
+class Speaker(Frozen):
+    """Who says something of what is on a cloudlet: a stream of notify at an API process."""
+
+    cloudlet: str
+    """Its key."""
+    stream: int
+    controller: str
 
 
 def check_ready(key: CloudletKey, info: CloudletInfo | None, override: Override) -> None:
@@ -39,6 +52,14 @@ def check_ready(key: CloudletKey, info: CloudletInfo | None, override: Override)
         return
     state = info.state if info else CloudletState.NOT_PRESENT
     refuse_if(state not in ABLE, Refusal.CLOUDLET_NOT_READY, key=key.text, state=state)
+
+
+def is_heeded(speaker: Speaker, info: CloudletInfo | None) -> bool:
+    """Whether a speaker that has described its cloudlet is still who did so last: not if somebody
+    else has by another stream since."""
+    if info is None or not info.stream:
+        return True
+    return (info.stream, info.controller) == (speaker.stream, speaker.controller)
 
 
 OVERHEAD = Usage(ram=200, vcores=2, disk=200)

@@ -13,7 +13,7 @@ from domain.frozen import Frozen
 from domain.naming import AUTO_CLUSTER, is_template_name, is_title
 from domain.override import Override
 from domain.refusal import Refusal, refuse_if
-from domain.tracking import CLUSTER_MOVES, Phase, is_free_to_create, is_free_to_delete
+from domain.tracking import CLUSTER_MOVES, Move, Phase, is_free_to_create, is_free_to_delete, may
 from domain.usage import Taken, Usage
 
 KEPT_ADDRESSES = 1
@@ -147,7 +147,7 @@ def check_fields(named: frozenset[str]) -> None:
 def resized(cluster: ClusterInst, phase: Phase, nodes: int) -> ClusterInst:
     """A cluster with another number of nodes."""
     refuse_if(not cluster.masters, Refusal.CLUSTERINST_SINGLE)
-    refuse_if(phase is not Phase.READY, Refusal.CLUSTERINST_NOT_READY)
+    refuse_if(not may(CLUSTER_MOVES, Move.UPDATE, phase), Refusal.CLUSTERINST_NOT_READY)
     refuse_if(nodes == 0, Refusal.CLUSTERINST_NO_NODES)
     return cluster.model_copy(update={"nodes": nodes})
 

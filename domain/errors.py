@@ -54,8 +54,8 @@ class DomainError(Exception):
         """What whoever follows along is told before it."""
 
     def after(self, told: Iterable[str]) -> Self:
-        """The error, with what is told before it."""
-        self.preface = (*self.preface, *told)
+        """The error, with what is told before it, and before what was to be told already."""
+        self.preface = (*told, *self.preface)
         return self
 
     @property

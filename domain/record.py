@@ -92,5 +92,5 @@ USES: dict[Noun, tuple[Use, ...]] = {
     Noun.APP: (Use(by=Noun.APP_INST, refusal=Refusal.APP_IN_USE),),
     Noun.CLUSTER_INST: (Use(by=Noun.APP_INST, refusal=Refusal.CLUSTERINST_IN_USE),),
 }
-"""In the order in which clients are told. What stands in no line is never in use. Instances never
-yield: one that gives way is deleted by an operation first, since it runs somewhere."""
+"""In the order in which clients are told. What stands in no line is never in use. Instances yield
+to nothing but their cloudlets, and are deleted by an operation first, since they run somewhere."""

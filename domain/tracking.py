@@ -5,6 +5,7 @@ is stored; the resource manager of its cloudlet tells (`hear`), and what it says
 nothing."""
 
 from enum import StrEnum
+from typing import TypeAlias
 
 from domain.override import Override
 
@@ -64,22 +65,25 @@ TRANSIENT = frozenset(
 )
 """In these an instance is busy, unless the caller says that this does not matter."""
 
-_BOTH: dict[Move, dict[Phase, Phase]] = {
+Moves: TypeAlias = dict[Move, dict[Phase, Phase]]
+"""From where each move may be made, and where it leads, which is the same place for all."""
+
+_BOTH: Moves = {
     Move.CREATE: {
         Phase.NOT_PRESENT: Phase.CREATE_REQUESTED,
         Phase.DELETE_ERROR: Phase.CREATE_REQUESTED,
     },
-    Move.UNDO_CREATE: {
-        Phase.CREATE_REQUESTED: Phase.NOT_PRESENT,
-        Phase.CREATE_ERROR: Phase.NOT_PRESENT,
-    },
-    Move.UNDO_DELETE: {
-        Phase.DELETE_REQUESTED: Phase.READY,
-        Phase.DELETE_ERROR: Phase.READY,
-    },
+    Move.UNDO_CREATE: dict.fromkeys(
+        (Phase.CREATE_REQUESTED, Phase.CREATING, Phase.CREATE_ERROR), Phase.NOT_PRESENT
+    ),
+    Move.UNDO_DELETE: dict.fromkeys(
+        (Phase.DELETE_REQUESTED, Phase.DELETING, Phase.DELETE_ERROR), Phase.READY
+    ),
 }
+"""What is under way is undone, too, when it is called off: it is let go of, whatever its resource
+manager makes of it."""
 
-CLUSTER_MOVES: dict[Move, dict[Phase, Phase]] = {
+CLUSTER_MOVES: Moves = {
     **_BOTH,
     Move.UPDATE: {Phase.READY: Phase.UPDATE_REQUESTED},
     Move.PREPARE: dict.fromkeys(
@@ -87,15 +91,14 @@ CLUSTER_MOVES: dict[Move, dict[Phase, Phase]] = {
         Phase.DELETE_PREPARE,
     ),
     Move.DELETE: {Phase.DELETE_PREPARE: Phase.DELETE_REQUESTED},
-    Move.UNDO_UPDATE: {
-        Phase.UPDATE_REQUESTED: Phase.READY,
-        Phase.UPDATE_ERROR: Phase.READY,
-    },
+    Move.UNDO_UPDATE: dict.fromkeys(
+        (Phase.UPDATE_REQUESTED, Phase.UPDATING, Phase.UPDATE_ERROR), Phase.READY
+    ),
 }
 """What may be done to a cluster, and what it is then. A delete that fails in its first half goes
 back to where it came from, which the row remembers."""
 
-APP_MOVES: dict[Move, dict[Phase, Phase]] = {
+APP_MOVES: Moves = {
     **_BOTH,
     Move.DELETE: dict.fromkeys(
         (Phase.READY, Phase.CREATE_ERROR, Phase.DELETE_ERROR), Phase.DELETE_REQUESTED
@@ -132,14 +135,26 @@ def hear_gone(now: Phase) -> Phase:
     return Phase.NOT_PRESENT if now in FORGETTING else now
 
 
+def may(moves: Moves, move: Move, now: Phase, override: Override = Override.NONE) -> bool:
+    """Whether a move may be made: from where it begins, and, by whoever minds no work that is under
+    way, from there too."""
+    return now in moves[move] or (override.displaces and now in TRANSIENT)
+
+
+def led(moves: Moves, now: Phase, *way: Move, override: Override = Override.NONE) -> Phase:
+    """Where moves that may be made take an instance, one after the other."""
+    for move in way:
+        leads = moves[move]
+        displaced = now not in leads and may(moves, move, now, override)
+        now = next(iter(leads.values())) if displaced else leads[now]
+    return now
+
+
 def is_free_to_create(now: Phase, override: Override) -> bool:
     """Whether a create finds the key free. What is there then, is rebuilt as it is stored."""
-    return now in _BOTH[Move.CREATE] or (override.displaces and now in TRANSIENT)
+    return may(_BOTH, Move.CREATE, now, override)
 
 
-def is_free_to_delete(
-    now: Phase, moves: dict[Move, dict[Phase, Phase]], override: Override
-) -> bool:
+def is_free_to_delete(now: Phase, moves: Moves, override: Override) -> bool:
     """Whether a delete finds an instance at rest, by the moves of its kind."""
-    first = Move.PREPARE if Move.PREPARE in moves else Move.DELETE
-    return now in moves[first] or (override.displaces and now in TRANSIENT)
+    return may(moves, Move.PREPARE if Move.PREPARE in moves else Move.DELETE, now, override)

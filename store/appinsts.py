@@ -14,6 +14,7 @@ from domain import appinst, awaiting
 from domain.app import App
 from domain.appinst import AppInst, AppInstKey
 from domain.awaiting import Aim
+from domain.cloudlet_info import Speaker
 from domain.clusterinst import drafted
 from domain.errors import DomainError
 from domain.key_text import cloudlet_text
@@ -22,7 +23,7 @@ from domain.override import Override
 from domain.record import Noun, Record
 from domain.refusal import Refusal, refuse_if
 from domain.standing import AppInstStanding, Report
-from domain.tracking import Phase
+from domain.tracking import APP_MOVES, Move, Phase, led
 from store import (
     answers,
     cloudlet_refs,
@@ -95,7 +96,8 @@ class AppInsts(Store):
             return await self._create_with_cluster(session, asked, app, running, told)
         appinst.check_uri(wanted)
         if wanted.key != named:
-            row, _ = await siting.found(session, wanted.key)
+            row, running = await siting.found(session, wanted.key)
+            siting.refuse_if_taken(row, running, override)
             spot = spot._replace(row=row)
         return await self._place_now(session, asked, spot, running, told)
 
@@ -158,19 +160,27 @@ class AppInsts(Store):
 
     @transaction
     async def observe(
-        self, session: AsyncSession, report: Report, info: Record | None = None
+        self,
+        session: AsyncSession,
+        report: Report,
+        info: Record | None = None,
+        speaker: Speaker | None = None,
     ) -> OperationId | None:
         """Take in what a resource manager says of an instance, by `domain.tracking.hear`, and keep
         `info`, its own words, for those who show them. A word out of turn changes nothing else,
         but for READY while READY, which renews the runtime. Returns the operation whose workflow
-        is to be nudged, if one waits. Safe to repeat."""
-        return await reports.heard(session, Noun.APP_INST, report, info)
+        is to be nudged, if one waits. Safe to repeat.
+
+        A `speaker` is not listened to who does not speak for the cloudlet any more."""
+        return await reports.heard(session, Noun.APP_INST, report, info, speaker)
 
     @transaction
-    async def forget(self, session: AsyncSession, key: str) -> OperationId | None:
+    async def forget(
+        self, session: AsyncSession, key: str, speaker: Speaker | None = None
+    ) -> OperationId | None:
         """Take in that a resource manager has nothing to say of an instance any more: while it is
         being deleted, that it is gone. As `observe`."""
-        return await reports.forgotten(session, Noun.APP_INST, key)
+        return await reports.forgotten(session, Noun.APP_INST, key, speaker)
 
     @reading
     async def get(self, session: AsyncSession, key: str) -> AppInstStanding | None:
@@ -242,7 +252,9 @@ async def delete(
     if override.ignores_crm or cloudlet.is_default:
         await settling.remove(session, row)
         await session.flush()
-        await settling.settle(session, operation, plan, None)
+        if not await settling.leaves_cluster(session, plan):  # its workflow tells of both
+            await settling.settle(session, operation, plan, None)
     else:
-        await tracked.move(session, row, Phase.DELETE_REQUESTED)
+        asked = led(APP_MOVES, Phase(row.phase), Move.DELETE, override=override)
+        await tracked.move(session, row, asked)
     return Requested(operation=operations.as_operation(operation), superseded=superseded)

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
 
 from domain.app import App, Claim
 from domain.appinst import check_app_change
@@ -55,6 +56,7 @@ class Apps(Store):
             return True
         await _take(session, claim)
         there = await shelf.hold_named(session, [*before.links, *record.links])
+        await shelf.lock_for_good(session, record.noun, record.key)  # no instance is made meanwhile
         held = await shelf.held(session, record.noun, record.key)
         if held.value != before.value:
             return False
@@ -62,6 +64,7 @@ class Apps(Store):
         if not self._changes_in_use:
             await _refuse_in_use(session, before, record)
         await shelf.replace(session, held, record)
+        await _let_yield(session, record)
         answers.remember(session, ask)
         return True
 
@@ -76,6 +79,28 @@ async def _refuse_in_use(session: AsyncSession, before: Record, record: Record) 
     if await shelf.is_named(session, Noun.APP_INST, Noun.APP, record.key):
         was, is_to_be = App.model_validate_json(before.facts), App.model_validate_json(record.facts)
         check_app_change(was, is_to_be)
+
+
+async def _let_yield(session: AsyncSession, record: Record) -> None:
+    """Have what runs of an app give way to its cloudlet as the app does now."""
+    yields = App.model_validate_json(record.facts).auto_delete
+    naming = aliased(LinkRow)
+    of_it = select(naming.key).where(
+        naming.target_noun == Noun.APP,
+        naming.target_key == record.key,
+        naming.noun == Noun.APP_INST,
+    )
+    await session.execute(
+        update(LinkRow)
+        .where(
+            LinkRow.noun == Noun.APP_INST,
+            LinkRow.key.in_(of_it),
+            LinkRow.target_noun == Noun.CLOUDLET,
+            LinkRow.yields.is_not(yields),
+        )
+        .values(yields=yields)
+        .execution_options(synchronize_session=False)
+    )
 
 
 async def _take(session: AsyncSession, claim: Claim | None) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain import awaiting, clusterinst
 from domain.awaiting import Aim
 from domain.cloudlet import Cloudlet
-from domain.cloudlet_info import check_room
+from domain.cloudlet_info import Speaker, check_room
 from domain.clusterinst import ClusterInst, ClusterInstKey, Ground, Placed
 from domain.flavor import Flavor
 from domain.instance_plan import InstancePlan
@@ -22,7 +22,7 @@ from domain.override import Override
 from domain.record import Link, Noun, Record
 from domain.refusal import Refusal, refuse_if
 from domain.standing import ClusterInstStanding, Report
-from domain.tracking import Phase
+from domain.tracking import CLUSTER_MOVES, Move, Phase, led
 from domain.usage import Taken, Usage, minus, plus
 from store import answers, cloudlet_refs, operations, reports, settling, shelf, tracked
 from store.edge_rows import ClusterInstRow
@@ -99,18 +99,26 @@ class ClusterInsts(Store):
 
     @transaction
     async def observe(
-        self, session: AsyncSession, report: Report, info: Record | None = None
+        self,
+        session: AsyncSession,
+        report: Report,
+        info: Record | None = None,
+        speaker: Speaker | None = None,
     ) -> OperationId | None:
         """Take in what a resource manager says of a cluster, by `domain.tracking.hear`, and keep
         `info`, its own words, for those who show them. A word out of turn changes nothing else.
-        Returns the operation whose workflow is to be nudged, if one waits. Safe to repeat."""
-        return await reports.heard(session, Noun.CLUSTER_INST, report, info)
+        Returns the operation whose workflow is to be nudged, if one waits. Safe to repeat.
+
+        A `speaker` is not listened to who does not speak for the cloudlet any more."""
+        return await reports.heard(session, Noun.CLUSTER_INST, report, info, speaker)
 
     @transaction
-    async def forget(self, session: AsyncSession, key: str) -> OperationId | None:
+    async def forget(
+        self, session: AsyncSession, key: str, speaker: Speaker | None = None
+    ) -> OperationId | None:
         """Take in that a resource manager has nothing to say of a cluster any more: while it is
         being deleted, that it is gone. As `observe`."""
-        return await reports.forgotten(session, Noun.CLUSTER_INST, key)
+        return await reports.forgotten(session, Noun.CLUSTER_INST, key, speaker)
 
     @reading
     async def get(self, session: AsyncSession, key: str) -> ClusterInstStanding | None:
@@ -213,7 +221,8 @@ async def delete(
     operation = tracked.record(session, plan, ask, supersedes=superseded, parent=parent)
     if inside:
         row.before = row.before if row.phase == Phase.DELETE_PREPARE else row.phase
-        await tracked.move(session, row, Phase.DELETE_PREPARE)
+        prepared = led(CLUSTER_MOVES, Phase(row.phase), Move.PREPARE, override=override)
+        await tracked.move(session, row, prepared)
         tracked.claim(row, operation, terms, Aim.DELETE)
         asked = Requested(operation=operations.as_operation(operation))
     else:
@@ -236,15 +245,16 @@ async def proceed(
     if row.holds:
         key = ClusterInst.model_validate_json(row.facts).key.cloudlet
         await cloudlet_refs.give_back(session, await cloudlet_refs.held(session, key), row)
-    await tracked.move(session, row, Phase.DELETE_REQUESTED)
+    await tracked.move(session, row, led(CLUSTER_MOVES, Phase(row.phase), Move.DELETE))
     tracked.claim(row, operation, terms, Aim.DELETE)
 
 
-FIRST: dict[Aim, Phase] = {
-    Aim.CREATE: Phase.CREATE_REQUESTED,
-    Aim.UPDATE: Phase.UPDATE_REQUESTED,
-    Aim.DELETE: Phase.DELETE_REQUESTED,
+WAYS: dict[Aim, tuple[Move, ...]] = {
+    Aim.CREATE: (Move.CREATE,),
+    Aim.UPDATE: (Move.UPDATE,),
+    Aim.DELETE: (Move.PREPARE, Move.DELETE),
 }
+"""What is done to a cluster in which nothing is, when it is asked for."""
 
 
 async def _asked(
@@ -258,12 +268,13 @@ async def _asked(
     """Put it before the resource manager; or, if that is not asked, have it done now."""
     tracked.claim(row, operation, terms, aim)
     if not override.ignores_crm:
-        await tracked.move(session, row, FIRST[aim])
+        asked = led(CLUSTER_MOVES, Phase(row.phase), *WAYS[aim], override=override)
+        await tracked.move(session, row, asked)
         return Requested(operation=operations.as_operation(operation))
     if aim is Aim.DELETE:
         await settling.remove(session, row)
     else:
-        await tracked.move(session, row, Phase.READY)
+        await tracked.move(session, row, awaiting.TARGET[aim])
     await session.flush()
     await tracked.tell(session, operation.id, awaiting.done(Noun.CLUSTER_INST, aim))
     await tracked.succeed(session, operation.id)

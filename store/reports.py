@@ -2,21 +2,36 @@
 
 import json
 
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.awaiting import word
+from domain.cloudlet_info import CloudletInfo, Speaker, is_heeded
 from domain.operation import OperationId
 from domain.record import Noun, Record
 from domain.standing import Report
 from domain.tracking import ERRORS, Phase, hear, hear_gone
 from store import changes, operations, settling, shelf, tracked
 from store.edge_rows import AppInstRow, CloudletRefsRow, ClusterInstRow
+from store.rows import RecordRow
 from store.tracked import AnyRow
+
+WORDS: dict[Noun, Noun] = {
+    Noun.CLUSTER_INST: Noun.CLUSTER_INST_INFO,
+    Noun.APP_INST: Noun.APP_INST_INFO,
+}
+"""Where the words themselves are kept, for those who want to see them."""
 
 
 async def heard(
-    session: AsyncSession, noun: Noun, report: Report, info: Record | None
+    session: AsyncSession,
+    noun: Noun,
+    report: Report,
+    info: Record | None,
+    speaker: Speaker | None,
 ) -> OperationId | None:
+    if not await _heeds(session, speaker):
+        return None
     if info is not None:
         await shelf.keep(session, info)
     if noun is Noun.CLUSTER_INST and report.phase in ERRORS:
@@ -41,12 +56,30 @@ async def heard(
     return waiting
 
 
-async def forgotten(session: AsyncSession, noun: Noun, key: str) -> OperationId | None:
+async def forgotten(
+    session: AsyncSession, noun: Noun, key: str, speaker: Speaker | None
+) -> OperationId | None:
+    if not await _heeds(session, speaker):
+        return None
+    await shelf.remove(session, WORDS[noun], key)
     row = await tracked.held(session, noun, key)
     if row is None or hear_gone(Phase(row.phase)) is not Phase.NOT_PRESENT:
         return None
     await tracked.drop(session, row)
     return await _told(session, row, Phase.NOT_PRESENT)
+
+
+async def _heeds(session: AsyncSession, speaker: Speaker | None) -> bool:
+    """Whether somebody is listened to, by what stands in the row when the word is written: by then
+    another process may have been told more. Nobody describes the cloudlet anew meanwhile."""
+    if speaker is None:
+        return True
+    facts = await session.scalar(
+        select(RecordRow.facts)
+        .where(RecordRow.noun == Noun.CLOUDLET_INFO, RecordRow.key == speaker.cloudlet)
+        .with_for_update(read=True)
+    )
+    return is_heeded(speaker, CloudletInfo.model_validate_json(facts) if facts else None)
 
 
 async def _told(session: AsyncSession, row: AnyRow, phase: Phase) -> OperationId | None:

@@ -17,12 +17,15 @@ from domain.key_text import name_text
 from domain.operation import Cancelled, Stage
 from domain.record import Noun
 from domain.refusal import Refusal
-from domain.tracking import Phase
+from domain.tracking import APP_MOVES, CLUSTER_MOVES, Move, Moves, Phase, led
 from domain.usage import Taken
 from store import cloudlet_refs, operations, tracked
 from store.edge_rows import AppInstRow, CloudletRefsRow, ClusterInstRow
 from store.rows import OperationRow, RecordRow, now
 from store.tracked import AnyRow
+
+MOVES: dict[Noun, Moves] = {Noun.CLUSTER_INST: CLUSTER_MOVES, Noun.APP_INST: APP_MOVES}
+"""What may be done to each."""
 
 
 async def settle(
@@ -82,7 +85,7 @@ async def take_back(
         if row.phase != Phase.DELETE_PREPARE:
             undoing = awaiting.UNDOING[plan.noun, plan.aim]
             await tracked.tell(session, operation.id, *undoing)
-        await _undo(session, plan, row)
+        await _undo(session, operation, plan, row)
     if plan.nested:
         await _undo_cluster(session, operation, plan)
     stage = Stage.FAILED
@@ -107,7 +110,7 @@ async def roll_back(session: AsyncSession, row: ClusterInstRow) -> None:
     row.facts = cluster.model_dump_json()
     refs = await session.get_one(CloudletRefsRow, row.cloudlet, with_for_update=True)
     await cloudlet_refs.swap(session, refs, row, await taken_by(session, row))
-    await tracked.move(session, row, Phase.READY)
+    await tracked.move(session, row, led(CLUSTER_MOVES, Phase(row.phase), Move.UNDO_UPDATE))
 
 
 async def taken_by(session: AsyncSession, row: ClusterInstRow) -> Taken:
@@ -134,12 +137,18 @@ async def tenants(session: AsyncSession, cluster: str) -> Tenants:
     return [(row, App.model_validate_json(facts)) for row, facts in rows]
 
 
+async def leaves_cluster(session: AsyncSession, plan: InstancePlan) -> bool:
+    """Whether an operation leaves a cluster that was made for its instance."""
+    if plan.noun is not Noun.APP_INST or plan.aim is not Aim.DELETE:
+        return False
+    cluster = await session.get(ClusterInstRow, plan.cluster)
+    return cluster is not None and ClusterInst.model_validate_json(cluster.facts).auto
+
+
 async def _concluded(session: AsyncSession, operation: OperationRow, plan: InstancePlan) -> Outlook:
     """End an operation whose work is done, unless it leaves a cluster that was made for it."""
-    if plan.noun is Noun.APP_INST and plan.aim is Aim.DELETE:
-        cluster = await session.get(ClusterInstRow, plan.cluster)
-        if cluster is not None and ClusterInst.model_validate_json(cluster.facts).auto:
-            return Outlook(verdict=Verdict.DONE, more=True)
+    if await leaves_cluster(session, plan):
+        return Outlook(verdict=Verdict.DONE, more=True)
     await tracked.succeed(session, operation.id)
     return Outlook(verdict=Verdict.DONE)
 
@@ -159,24 +168,36 @@ async def _force(session: AsyncSession, plan: InstancePlan, row: AnyRow) -> None
         await remove(session, row)
 
 
-async def _undo(session: AsyncSession, plan: InstancePlan, row: AnyRow) -> None:
-    if plan.aim is Aim.CREATE:
+UNDOES: dict[Aim, Move] = {
+    Aim.CREATE: Move.UNDO_CREATE,
+    Aim.UPDATE: Move.UNDO_UPDATE,
+    Aim.DELETE: Move.UNDO_DELETE,
+}
+
+
+async def _undo(
+    session: AsyncSession, operation: OperationRow, plan: InstancePlan, row: AnyRow
+) -> None:
+    if isinstance(row, ClusterInstRow) and row.phase == Phase.DELETE_PREPARE:
+        await tracked.move(session, row, Phase(row.before))
+        return
+    to = led(MOVES[plan.noun], Phase(row.phase), UNDOES[plan.aim])
+    if to is Phase.NOT_PRESENT:
         await remove(session, row)
     elif isinstance(row, AppInstRow):
-        await _keep_app(session, row)
+        if await _keep_app(session, row, to):
+            await tracked.tell(session, operation.id, awaiting.CREATED)
     elif plan.aim is Aim.UPDATE:
         await roll_back(session, row)
-    elif row.phase == Phase.DELETE_PREPARE:
-        await tracked.move(session, row, Phase(row.before))
     else:
         refs = await session.get_one(CloudletRefsRow, row.cloudlet, with_for_update=True)
         await cloudlet_refs.take(session, refs, row, await taken_by(session, row))
-        await tracked.move(session, row, Phase.READY)
+        await tracked.move(session, row, to)
 
 
-async def _keep_app(session: AsyncSession, row: AppInstRow) -> None:
+async def _keep_app(session: AsyncSession, row: AppInstRow, to: Phase) -> bool:
     """Let an instance be there again. One whose ports are all taken by now stays in its error:
-    it can be deleted again."""
+    it can be deleted again. Whether it is there."""
     refs = await session.get(CloudletRefsRow, row.cloudlet, with_for_update=True)
     if refs is not None:
         instance = AppInst.model_validate_json(row.facts)
@@ -185,10 +206,11 @@ async def _keep_app(session: AsyncSession, row: AppInstRow) -> None:
             kept = reclaimed(instance, before, cloudlet_refs.usage(refs))
         except Exhausted:
             await tracked.move(session, row, Phase.DELETE_ERROR)
-            return
+            return False
         row.facts = kept.instance.model_dump_json()
         await cloudlet_refs.take(session, refs, row, kept.taken)
-    await tracked.move(session, row, Phase.READY)
+    await tracked.move(session, row, to)
+    return True
 
 
 async def _undo_cluster(session: AsyncSession, operation: OperationRow, plan: InstancePlan) -> None:

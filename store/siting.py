@@ -19,7 +19,7 @@ from domain.operation import Ask
 from domain.override import Override
 from domain.record import Link, Noun
 from domain.refusal import Refusal, refuse_if
-from domain.tracking import Phase
+from domain.tracking import APP_MOVES, Move, Phase, led
 from domain.usage import Usage
 from store import cloudlet_refs, settling, shelf, tracked
 from store.edge_rows import AppInstRow, CloudletRefsRow, ClusterInstRow
@@ -195,7 +195,8 @@ async def write(
         await cloudlet_refs.take(session, spot.refs, row, placed.taken)
     await tracked.link(session, Noun.APP_INST, row.key, _links(spot.app, placed.instance))
     at_once = asked.override.ignores_crm or placed.instance.key.cluster.cloudlet.is_default
-    await tracked.move(session, row, Phase.READY if at_once else Phase.CREATE_REQUESTED)
+    requested = led(APP_MOVES, Phase(row.phase), Move.CREATE, override=asked.override)
+    await tracked.move(session, row, Phase.READY if at_once else requested)
     session.add(row)  # now, so that it is written once
     if at_once:
         await session.flush()

@@ -181,6 +181,8 @@ def cloudlet_info(message: cloudlet_pb2.CloudletInfo) -> Record:
         max_ram=message.os_max_ram,
         max_vcores=message.os_max_vcores,
         max_disk=message.os_max_vol_gb,
+        stream=message.notify_id,
+        controller=message.controller,
     )
     facts = info.model_dump_json()
     return record(Noun.CLOUDLET_INFO, message, [link] if said_to else [], facts)

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from api.edge import convert, keys
 from api.edge.presence import Presence
+from domain.cloudlet_info import Speaker
 from domain.errors import NotFound
 from domain.operation import Ask
 from domain.record import Noun, Record
@@ -34,15 +35,27 @@ class Descriptions:
         ours = info.controller == await self._presence.stamp()
         return int(info.notify_id) if ours else 0
 
-    async def put(self, stream: int, info: CloudletInfo, may: Callable[[], bool]) -> None:
-        """Keep what a stream says, if it still may say so when it is written."""
+    async def speaker(self, stream: int, cloudlet: str) -> Speaker:
+        """A stream of this process, as who says something of a cloudlet."""
+        stamp = await self._presence.stamp()
+        return Speaker(cloudlet=cloudlet, stream=stream, controller=stamp)
+
+    async def put(
+        self, stream: int, info: CloudletInfo, may: Callable[[], bool], *, again: bool
+    ) -> bool:
+        """Keep what a stream says, if it still may say so when it is written: if it does so
+        `again`, only unless another process has been told since. Whether it is kept."""
         info.notify_id, info.controller = stream, await self._presence.stamp()
+        kept = True
 
         def described(before: bytes | None) -> Record:
-            kept = info if before is None or may() else CloudletInfo.FromString(before)
-            return convert.cloudlet_info(kept)
+            nonlocal kept
+            there = None if before is None else CloudletInfo.FromString(before)
+            kept = there is None or (may() and not (again and _is_anothers(there, info)))
+            return convert.cloudlet_info(info if there is None or kept else there)
 
         await self._shelf.put(Noun.CLOUDLET_INFO, keys.of(info), described, ASK)
+        return kept
 
     async def put_offline(self, stream: int, cloudlet: str) -> None:
         """A cloudlet is offline, if it is this stream that described it last."""
@@ -56,3 +69,10 @@ class Descriptions:
 
         with suppress(NotFound):  # it was evicted
             await self._shelf.change(Noun.CLOUDLET_INFO, cloudlet, changed, ASK)
+
+
+def _is_anothers(there: CloudletInfo, info: CloudletInfo) -> bool:
+    """Whether a cloudlet is described by a stream of another process, which has not ended. Of two
+    streams at one process that knows by itself."""
+    elsewhere = there.controller not in {"", info.controller}
+    return elsewhere and there.state != CLOUDLET_STATE_OFFLINE

@@ -3,6 +3,7 @@ are."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -120,10 +121,12 @@ class Hearing:
             task.cancel()
 
     async def _all_said(self, stream: Stream) -> None:
-        """Whoever says so for a second time asks to be told when everything has been told. That is
-        answered while it is the one who speaks for its cloudlets: then nobody else was told of
-        them since it came."""
+        """The first time, what has waited for it is told. Whoever says so for a second time asks to
+        be told when everything has been told. That is answered while it is the one who speaks for
+        its cloudlets: then nobody else was told of them since it came."""
         asks, stream.has_said_all = stream.has_said_all, True
+        if not asks:
+            self._telling.resume(stream)
         if not asks or not stream.spoken_for:
             return
         for cloudlet in stream.spoken_for:
@@ -162,9 +165,12 @@ class Hearing:
         if not self._streams.claim(stream, key):
             log.info("an older stream is not listened to", cloudlet=key, stream=stream.number)
             return
+        again = key in stream.spoken_for
         stream.spoken_for.add(key)
-        await self._described.put(stream.number, info, lambda: self._streams.speaks(stream, key))
-        if self._streams.speaks(stream, key) and self._streams.tell(stream, key):
+        may = partial(self._streams.speaks, stream, key)
+        if not await self._described.put(stream.number, info, may, again=again):
+            self._streams.resign(stream, key)
+        elif self._streams.speaks(stream, key) and self._streams.tell(stream, key):
             await self._telling.introduce(stream, key)
 
     async def _clusterinst(self, stream: Stream, info: ClusterInstInfo, gone: bool) -> None:
@@ -183,7 +189,10 @@ class Hearing:
             log.info("an older stream is not listened to", cloudlet=cloudlet, stream=stream.number)
             return
         info.notify_id = stream.number
-        operation = await self._reports.take(noun, info, gone=gone)
+        speaker = None
+        if cloudlet in stream.spoken_for:
+            speaker = await self._described.speaker(stream.number, cloudlet)
+        operation = await self._reports.take(noun, info, speaker, gone=gone)
         if operation is not None:
             self._nudge(operation)
 

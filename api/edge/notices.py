@@ -83,13 +83,23 @@ def present(noun: Noun, value: bytes) -> Notice:
     return Notice(action=UPDATE, any=packed)
 
 
+def asks_to_delete(noun: Noun, value: bytes) -> bool:
+    """Whether what is said of an instance has its resource manager delete it."""
+    return noun in INSTANCES and _instance(noun, value).state in (DELETE_REQUESTED, DELETING)
+
+
 def asked_again(noun: Noun, value: bytes) -> bytes:
     """What is said of an instance to whoever may have been started anew: it does nothing upon
     DELETING, so it is asked to delete."""
-    message: Any = TOLD[noun].FromString(value)
-    if noun in INSTANCES and message.state == DELETING:
-        message.state = DELETE_REQUESTED
+    if not asks_to_delete(noun, value):
+        return value
+    message = _instance(noun, value)
+    message.state = DELETE_REQUESTED
     return bytes(message.SerializeToString())
+
+
+def _instance(noun: Noun, value: bytes) -> Any:
+    return TOLD[noun].FromString(value)
 
 
 def gone(noun: Noun, key: str) -> Notice:

@@ -105,7 +105,7 @@ class Notifying:
         self.described, self.relay = Descriptions(shelf, presence), Relay()
         self.streams = Streams(Lookout(database), self.described.stream)
         telling = Telling(Present(shelf, clusters, apps))
-        reports = Reports(shelf, clusters, apps)
+        reports = Reports(clusters, apps)
         keeping = Keeping(self.described, reports, self.attached, self.measured, self.relay, nudge)
         self._hearing = Hearing(self.streams, telling, keeping)
         self._api = NotifyApi(self.streams, telling, self._hearing, presence)

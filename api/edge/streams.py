@@ -24,6 +24,9 @@ from store.lookout import Lookout
 AT_ONCE = 50
 """Changes that streams are marked with before others get their turn."""
 
+AGAIN_SECONDS = 1.0
+"""Between two tries to find out who speaks for a cloudlet."""
+
 Described: TypeAlias = Callable[[str], Awaitable[int | None]]
 """By which stream of this process a cloudlet was described last, by the stream's number. 0: by none
 of them. None: it is not described."""
@@ -44,7 +47,8 @@ class Stream:
         self.cloudlets: set[str] = set()
         """The keys of those it is told of."""
         self.strange: set[tuple[Noun, str]] = set()
-        """What it has not been told of yet, of what was there when it came."""
+        """What it has not been told of yet, of what was there when it came. What it may have failed
+        to delete waits until it has said all."""
         self.spoken_for: set[str] = set()
         """Those it has described."""
         self.has_said_all = False
@@ -100,6 +104,11 @@ class Streams:
         and it never has. Whoever lost it to a stream at another process has to describe it anew."""
         owner = self._owners.get(cloudlet)
         return owner is stream or (owner is None and cloudlet not in stream.spoken_for)
+
+    def resign(self, stream: Stream, cloudlet: str) -> None:
+        """Speak for a cloudlet no more: another stream does, at another process."""
+        if self._owners.get(cloudlet) is stream:
+            self._displace(stream, cloudlet)
 
     def owner(self, cloudlet: str) -> Stream | None:
         """Who speaks for a cloudlet, if anybody does here."""
@@ -162,16 +171,16 @@ class Streams:
 
     async def _look_again(self, cloudlet: str) -> None:
         """Whoever has been told of a cloudlet may have lost it to a stream at another process."""
-        owner = self._owners.get(cloudlet)
-        if owner is None or cloudlet not in owner.cloudlets:
+        while (owner := self._owners.get(cloudlet)) is not None and cloudlet in owner.cloudlets:
+            try:
+                number = await self._described(cloudlet)
+            except DomainError as error:
+                log.warning("cloudlet not read", error=error.message)
+                await asyncio.sleep(AGAIN_SECONDS)
+                continue
+            if number not in (None, owner.number):
+                self.resign(owner, cloudlet)
             return
-        try:
-            number = await self._described(cloudlet)
-        except DomainError as error:  # what it says is held against the row all the same
-            log.warning("cloudlet not read", error=error.message)
-            return
-        if number not in (None, owner.number) and self._owners.get(cloudlet) is owner:
-            self._displace(owner, cloudlet)
 
     def _displace(self, owner: Stream, cloudlet: str) -> None:
         log.info("cloudlet spoken for by another stream", cloudlet=cloudlet, stream=owner.number)

@@ -27,9 +27,14 @@ class Telling:
             return [notices.everything_told()]
         if batch.noun is None:
             return [notices.once(message) for message in batch.messages]
+        heard = stream.has_said_all  # looked at first: what is said meanwhile may not be read
         told = await self._apps(stream, batch.keys) if batch.noun is Noun.APP_INST else []
         values = await self._present.several(batch.noun, batch.keys)
-        return told + [self._one(stream, batch.noun, key, values.get(key)) for key in batch.keys]
+        for key in batch.keys:
+            value = values.get(key)
+            if value is None or heard or not self._waits(stream, batch.noun, key, value):
+                told.append(self._one(stream, batch.noun, key, value))
+        return told
 
     async def introduce(self, stream: Stream, cloudlet: str) -> None:
         """Have a stream that speaks for a cloudlet told of everything there, as somebody who may
@@ -47,6 +52,12 @@ class Telling:
                         stream.strange.add((noun, kept.key))
                         stream.outbox.mark(noun, kept.key)
 
+    def resume(self, stream: Stream) -> None:
+        """Tell a stream that has said all what has waited for that."""
+        for noun, key in stream.strange:
+            if notices.cloudlet(noun, key) in stream.cloudlets:
+                stream.outbox.mark(noun, key)
+
     async def _apps(self, stream: Stream, instances: Sequence[str]) -> list[Notice]:
         """What runs, before where it does, to those who are not told of it otherwise."""
         if not stream.filtered or Noun.APP not in stream.wants:
@@ -54,6 +65,12 @@ class Telling:
         keys = list(dict.fromkeys(map(notices.app, instances)))
         values = await self._present.several(Noun.APP, keys)
         return [notices.present(Noun.APP, values[key]) for key in keys if key in values]
+
+    def _waits(self, stream: Stream, noun: Noun, key: str, value: bytes) -> bool:
+        """Whether an instance is not told of before its resource manager has said all there was
+        when it came: a delete that it was asked for earlier may have failed by then, and nobody
+        wants it any more. Asked again, it would do it."""
+        return (noun, key) in stream.strange and notices.asks_to_delete(noun, value)
 
     def _one(self, stream: Stream, noun: Noun, key: str, value: bytes | None) -> Notice:
         if value is None:

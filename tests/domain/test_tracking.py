@@ -2,6 +2,7 @@ from itertools import product
 
 import pytest
 
+from domain.override import Override
 from domain.tracking import (
     APP_MOVES,
     CLUSTER_MOVES,
@@ -10,9 +11,12 @@ from domain.tracking import (
     HEARD,
     TRANSIENT,
     Move,
+    Moves,
     Phase,
     hear,
     hear_gone,
+    led,
+    may,
 )
 
 UPDATES = (Phase.UPDATE_REQUESTED, Phase.UPDATING)
@@ -64,6 +68,39 @@ def test_there_is_a_way_out_of_every_state(moves: dict[Move, dict[Phase, Phase]]
             move for move in (Move.CREATE, Move.PREPARE, Move.DELETE) if now in moves.get(move, {})
         }
         assert asked or now in TRANSIENT
+
+
+BEGUN = {
+    Move.CREATE: Move.UNDO_CREATE,
+    Move.UPDATE: Move.UNDO_UPDATE,
+    Move.DELETE: Move.UNDO_DELETE,
+}
+DONE = {Phase.READY, Phase.NOT_PRESENT}
+
+
+@pytest.mark.parametrize("moves", [CLUSTER_MOVES, APP_MOVES], ids=["cluster", "app"])
+def test_whatever_comes_of_a_request_can_be_called_off(moves: Moves) -> None:
+    for move in BEGUN.keys() & moves.keys():
+        stands = set(moves[move].values())
+        stands |= {hear(now, said) for now in stands for said in Phase}
+        stands |= {hear(now, said) for now in stands for said in Phase}
+        assert stands - DONE == moves[BEGUN[move]].keys()
+
+
+@pytest.mark.parametrize("moves", [CLUSTER_MOVES, APP_MOVES], ids=["cluster", "app"])
+def test_a_move_leads_to_one_place_and_only_from_where_it_may_be_made(moves: Moves) -> None:
+    for move, now in product(moves, Phase):
+        [place] = set(moves[move].values())
+        for override in Override:
+            if may(moves, move, now, override):
+                assert led(moves, now, move, override=override) is place
+            else:
+                with pytest.raises(KeyError):
+                    led(moves, now, move, override=override)
+        assert may(moves, move, now) is (now in moves[move])
+        assert may(moves, move, now, Override.TRANSIENT_STATE) is (
+            now in moves[move] or now in TRANSIENT
+        )
 
 
 def test_states_of_changes_are_of_clusters_alone() -> None:

@@ -40,7 +40,8 @@ def operator(name: str, value: bytes = b"") -> Record:
 
 def app(name: str, *, needs: str = "small", yields: bool = False) -> Record:
     link = Link(to=Noun.FLAVOR, key=needs, yields=yields)
-    return Record(noun=Noun.APP, key=name, value=needs.encode(), links=(link,))
+    facts = App(developer="acme", name=name, version="1.0", auto_delete=yields).model_dump_json()
+    return Record(noun=Noun.APP, key=name, value=needs.encode(), links=(link,), facts=facts)
 
 
 def need(name: str = "small") -> list[Need]:

@@ -12,24 +12,28 @@ from uuid import uuid4
 
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from sqlalchemy import update
 from temporalio import activity
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from domain.awaiting import Aim
 from domain.errors import DomainError
+from domain.key_text import cloudlet_text
 from domain.operation import Operation, Stage
 from domain.override import Override
 from domain.patience import Patience
 from domain.record import Noun
 from domain.tracking import Phase
-from domain.usage import Usage
+from domain.usage import FIRST, LAST, Usage
 from store import schema
+from store.cloudlet_refs import written_ports
+from store.edge_rows import CloudletRefsRow
 from store.engine import Database
 from store.sealing import Seal
 from store.secrets import Secrets
 from store.tracked import Requested
-from tests.workflows.edge import Fault, Site, does, obeys, site
+from tests.workflows.edge import WEST, Fault, Site, does, obeys, site
 from tests.workflows.yard import Trouble, yard
 from workflows.policies import EVENTS_PER_RUN
 
@@ -349,6 +353,31 @@ async def test_what_is_left_of_a_failure_is_told(place: Site, name: str) -> None
     place.fault = obeys
     again = await place.carry_out(await place.create_cluster(name))
     assert again.stage is Stage.SUCCEEDED, "what could not be deleted is built again"
+
+
+async def test_nothing_is_told_to_be_there_again_that_is_not(place: Site, name: str) -> None:
+    """An instance that could not be deleted, and whose ports are all others' by then."""
+    await prepared(place, name, APP, Aim.DELETE)
+    place.fault = does("silent", DELETE)
+    requested = await place.delete_app(cluster=name)
+    await taken(place, 80, *range(FIRST, LAST + 1))
+    for phase in (Phase.DELETING, Phase.DELETE_ERROR):
+        await place.say_of(name, APP, phase, "it broke", "twice")
+    ended = await place.carry_out(requested)
+    assert await place.told(ended) == [
+        *("Deleting", "DeleteError"),
+        "Recreating AppInst due to failure",
+    ]
+    check_end(ended, BROKE)
+    assert (await place.phases())[called(name, APP)] is Phase.DELETE_ERROR
+    await taken(place)
+
+
+async def taken(place: Site, *ports: int) -> None:
+    """Have just these public ports taken."""
+    row = update(CloudletRefsRow).where(CloudletRefsRow.cloudlet == cloudlet_text(WEST))
+    async with place.database.session(writes=True) as session:
+        await session.execute(row.values(ports=written_ports(dict.fromkeys(ports, 3))))
 
 
 async def test_work_under_way_gives_way_to_whoever_insists(place: Site, name: str) -> None:

@@ -21,14 +21,15 @@ from protos.gen.edge.cloudlet_pb2 import (
     CloudletInfo,
     CloudletMetrics,
 )
-from protos.gen.edge.clusterinst_pb2 import ClusterInstInfo
-from protos.gen.edge.common_pb2 import READY
+from protos.gen.edge.clusterinst_pb2 import ClusterInst, ClusterInstInfo
+from protos.gen.edge.common_pb2 import CREATE_ERROR, CREATE_REQUESTED, READY
 from protos.gen.edge.metric_pb2 import Metric, MetricTag, MetricVal
 from protos.gen.edge.node_pb2 import NODE_CRM, Node, NodeKey
 from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, VERSION, Notice
 from protos.gen.edge.notice_pb2_grpc import NotifyApiStub
 from settings import Edge as Terms
 from settings import Settings
+from store import lookout
 from tests.api.caller import NOBODY, Caller, Refusal, refused
 from tests.api.edge import stubs
 from tests.api.edge.peer import Peer
@@ -296,6 +297,44 @@ async def test_what_one_process_takes_the_others_tell(
         assert info_.controller.endswith(f"@{address}")
         await other.stop()
     await stated(edge, CLOUDLET_STATE_OFFLINE)
+
+
+async def test_who_is_left_behind_is_not_believed(
+    edge: Edge,
+    settings: Settings,
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Even before the process where its stream is has seen that it speaks at another."""
+    monkeypatch.setattr(lookout, "TICK_SECONDS", 2 * SECONDS)
+    await edge("CreateFlavor", stubs.flavor())
+    await edge("CreateCloudlet", stubs.cloudlet())
+    await edge("InjectCloudletInfo", stubs.info())
+    creating = asyncio.create_task(edge("CreateClusterInst", stubs.clusterinst()))
+    await until(lambda: edge("ShowClusterInst", ClusterInst()), bool)
+    other = Api(settings, await client(NOBODY, "default"), build.Build())
+    address, _ = await other.start()
+    async with grpc.aio.insecure_channel(other.notify_address, options=OWN) as channel:
+        crm, moved = connect(filtered=True), connect(filtered=True, channel=channel)
+        for peer in (crm, moved):
+            peer.tell(stubs.info())
+            await peer.until(partial(peer.names, "ClusterInst"))
+        late = ClusterInstInfo(key=stubs.clusterinst_key(), state=CREATE_ERROR, errors=["late"])
+        for message in (late, stubs.info(os_max_ram=700), late, Node(key=NodeKey(name="old"))):
+            crm.tell(message)
+        await until(lambda: edge("ShowNodeLocal", Node()), bool)
+        [cluster] = await edge("ShowClusterInst", ClusterInst())
+        assert cluster.state == CREATE_REQUESTED
+        assert await edge("ShowClusterInstInfo", ClusterInstInfo()) == []
+        [found] = await edge("ShowCloudletInfo", CloudletInfo())
+        assert found.os_max_ram == stubs.info().os_max_ram
+        assert found.controller.endswith(f"@{address}")
+        moved.tell(ClusterInstInfo(key=late.key, state=READY))
+        await until(
+            lambda: edge("ShowClusterInst", ClusterInst()), lambda all_: all_[0].state == READY
+        )
+        creating.cancel()
+        await other.stop()
 
 
 async def test_pings_do_not_end_a_stream(

@@ -11,21 +11,22 @@ from protos.gen.edge.common_pb2 import (
     CREATE_ERROR,
     CREATE_REQUESTED,
     CREATING,
+    DELETE_ERROR,
     DELETE_REQUESTED,
     DELETING,
     IGNORE_CRM,
     READY,
     TRACKED_STATE_UNKNOWN,
 )
-from protos.gen.edge.notice_pb2 import DELETE
+from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, Notice
 from settings import Edge as Terms
-from store.engine import Database
 from tests.api.caller import Caller
 from tests.api.edge import stubs
 from tests.api.edge.peer import Peer
 from tests.api.edge.stubs import Edge
 
 SECONDS = 40
+ALL_SAID = Notice(action=SENDALL_END)
 
 
 @pytest.fixture
@@ -130,9 +131,11 @@ async def test_what_is_said_of_it_is_what_stands(edge: Edge, caller: Caller) -> 
     assert (await cluster_is(edge, READY)).errors == []
 
 
+@pytest.mark.parametrize("first", ["of its cloudlet", "nothing"])
 async def test_who_was_started_anew_is_asked_again_to_delete(
-    edge: Edge, caller: Caller, database: Database
+    first: str, edge: Edge, caller: Caller
 ) -> None:
+    """Also if it says that this was all before it can say anything of its cloudlet."""
     await described(edge, "west")
     await edge("InjectCloudletInfo", stubs.info())
     await placed(edge, "west", "a")
@@ -149,7 +152,11 @@ async def test_who_was_started_anew_is_asked_again_to_delete(
     await crm.until(lambda: crm.there["AppInst"]["shop@a"].state == DELETING)
     await crm.lose()
     again = Peer(caller.channel, filtered=True)
+    if first == "nothing":
+        again.say(ALL_SAID)
     again.tell(stubs.info())
+    if first != "nothing":
+        again.say(ALL_SAID)
     await again.until(lambda: again.names("AppInst"))
     assert again.there["AppInst"]["shop@a"].state == DELETE_REQUESTED
     again.tell(AppInstInfo(key=ready.key), DELETE)
@@ -158,3 +165,37 @@ async def test_who_was_started_anew_is_asked_again_to_delete(
     assert await edge("ShowAppInstInfo", AppInstInfo()) == []
     deleting.cancel()
     await again.lose()
+
+
+@pytest.mark.parametrize("last", [DELETE_REQUESTED, DELETING])
+async def test_what_could_not_be_deleted_meanwhile_is_not_asked_for_again(
+    last: int, edge: Edge, caller: Caller
+) -> None:
+    """Whoever was away when it failed says so only after it has said of which cloudlet it is."""
+    await described(edge, "west")
+    await edge("InjectCloudletInfo", stubs.info())
+    await placed(edge, "west", "a", "b")
+    crm = Peer(caller.channel, filtered=True)
+    crm.tell(stubs.info())
+    await crm.until(lambda: "shop@a" in crm.names("AppInst"))
+    instance = crm.there["AppInst"]["shop@a"]
+    deleting = asyncio.create_task(edge("DeleteAppInst", instance))
+    await crm.until(lambda: crm.there["AppInst"]["shop@a"].state == DELETE_REQUESTED)
+    if last == DELETING:
+        crm.tell(AppInstInfo(key=instance.key, state=DELETING))
+        await crm.until(lambda: crm.there["AppInst"]["shop@a"].state == DELETING)
+    await crm.lose()
+    again = Peer(caller.channel, filtered=True)
+    again.tell(stubs.info())
+    await again.until(lambda: "shop@b" in again.names("AppInst"))
+    again.tell(AppInstInfo(key=instance.key, state=DELETE_ERROR, errors=["it broke"]))
+    again.say(ALL_SAID)
+    await again.until(lambda: "shop@a" in again.names("AppInst"))
+    told = [AppInst.FromString(each.any.value) for each in again.notices if _is_app(each)]
+    assert [each.state for each in told if each.key == instance.key] == [DELETE_ERROR]
+    deleting.cancel()
+    await again.lose()
+
+
+def _is_app(notice: Notice) -> bool:
+    return notice.any.type_url.endswith(".AppInst")

@@ -277,6 +277,15 @@ STORIES: dict[tuple[str, str], Story] = {
         *(RUNS, obeys, Refusal.KEY_TAKEN, "Key already exists"),
         lost=(APP, Phase.CREATE_ERROR),
     ),
+    ("CreateAppInst", "over what failed, once its developer is filled in"): Story(
+        of_shop(**NOBODYS),
+        (
+            "Setting ClusterInst developer to match App developer",
+            "Previous create of this AppInst failed, too, late; delete it first",
+        ),
+        *(RUNS, obeys, Refusal.KEY_TAKEN, "Key already exists"),
+        lost=(APP, Phase.CREATE_ERROR),
+    ),
     ("CreateAppInst", "refused once its developer is filled in"): Story(
         of_shop(**NOBODYS, flavor=FlavorKey(name="none")),
         ("Setting ClusterInst developer to match App developer",),
@@ -310,6 +319,14 @@ STORIES: dict[tuple[str, str], Story] = {
     ),
     ("DeleteAppInst", "with its cluster"): Story(
         *(of_shop(AUTO), (*APP_GONE, "Deleting auto-cluster inst", *CLUSTER_GONE)),
+        (("CreateAppInst", of_shop(AUTO, **UNASKED)),),
+    ),
+    ("DeleteAppInst", "with its cluster, and nobody asked"): Story(
+        of_shop(AUTO, **UNASKED),
+        (
+            *("Deleted AppInst successfully", "Deleting auto-cluster inst"),
+            "Deleted ClusterInst successfully",
+        ),
         (("CreateAppInst", of_shop(AUTO, **UNASKED)),),
     ),
     ("DeleteAppInst", "of nobody knows whose cluster"): Story(
