@@ -22,6 +22,7 @@ from sqlalchemy.exc import DBAPIError
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
+import collecting
 from activities.caring import Caring
 from activities.endpoints import Endpoints
 from activities.healing import Healing
@@ -326,6 +327,7 @@ async def serve(settings: Settings, queues: Sequence[str]) -> None:
                 await keep(client, serving.prefix, ceph.name, ceph.upgrade.policy())
         works = [crewing.vault.follow(), *(crewing.beside() if books else [])]
         beside += [asyncio.create_task(work) for work in works]
+        collecting.settle()
         log.info("worker ready", queues=sorted(workers))
         await run(list(workers.values()), stop)
     finally:

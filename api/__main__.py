@@ -1,7 +1,6 @@
 """The API process: `python -m api`. Both doors are on one loop, and SIGTERM drains them."""
 
 import asyncio
-import gc
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -14,6 +13,7 @@ import uvloop
 from google.longrunning import operations_pb2 as longrunning_pb2  # type: ignore[import-untyped]
 from temporalio.client import Client
 
+import collecting
 from api import build
 from api.admission import Admission
 from api.belonging import Belonging
@@ -374,8 +374,7 @@ async def serve(settings: Settings) -> None:
             async with asyncio.timeout(CHECK_SECONDS):
                 await api.admit()
         grpc, http = await api.start()
-        gc.collect()
-        gc.freeze()  # what is here now stays: collections need not walk through it again and again
+        collecting.settle()
         log.info("ready", grpc=grpc, http=http, notify=api.notify_address)
         await told.wait()
         log.info("draining")

@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, Protocol
 
-from sqlalchemy import select
+from sqlalchemy import Row, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.errors import Failure, NotFound
@@ -19,6 +19,12 @@ LOOK_SECONDS = 1.0
 """How often a follower looks by itself: the most that a lost wake-up can cost."""
 
 PAGE = 500
+
+LINES = (
+    *(JournalRow.operation, JournalRow.number, JournalRow.time, JournalRow.note, JournalRow.stage),
+    *(JournalRow.step, JournalRow.failure, JournalRow.last, JournalRow.told),
+)
+"""What is read of a line. Plain columns: everybody who follows reads them again and again."""
 
 
 class Told(Protocol):
@@ -120,8 +126,8 @@ async def _read(
 ) -> tuple[Sequence[Event], bool]:
     """Up to a page of lines with a number greater than `after`, and whether there will never be
     one."""
-    rows = await session.scalars(
-        select(JournalRow)
+    rows = await session.execute(
+        select(*LINES)
         .where(JournalRow.operation == operation, JournalRow.number > after)
         .order_by(JournalRow.number)
         .limit(PAGE)
@@ -129,13 +135,14 @@ async def _read(
     events = [_event(row) for row in rows]
     if events:
         return events, False
-    row = await session.get(OperationRow, operation)
+    stands = select(OperationRow.ended, OperationRow.events).where(OperationRow.id == operation)
+    row = (await session.execute(stands)).one_or_none()
     if row is None:
         raise NotFound(f"there is no operation {operation}", subject=operation)
     return (), row.ended is not None and row.events <= after
 
 
-def _event(row: JournalRow) -> Event:
+def _event(row: Row[*tuple[Any, ...]]) -> Event:
     return Event(
         operation=OperationId(row.operation),
         number=row.number,

@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.awaiting import word
 from domain.cloudlet_info import CloudletInfo, Speaker, is_heeded
-from domain.operation import OperationId
+from domain.operation import OperationId, Stage
 from domain.record import Noun, Record
 from domain.standing import Report
 from domain.tracking import ERRORS, Phase, hear, hear_gone
@@ -83,12 +83,16 @@ async def _heeds(session: AsyncSession, speaker: Speaker | None) -> bool:
 
 
 async def _told(session: AsyncSession, row: AnyRow, phase: Phase) -> OperationId | None:
-    """Tell those who follow of an instance's new phase. Which operation waits for it, if one
-    does."""
+    """Tell those who follow of an instance's new phase, and end the operation if that is all it
+    wanted. Which one's workflow waits for it, if one does: what ends before its workflow has taken
+    it up is found ended."""
     operation = await operations.held(session, row.operation)
     if operation is None or operation.ended is not None:
         return None
     await tracked.tell(session, row.operation, word(phase))
+    untaken = operation.stage == Stage.REQUESTED
+    if phase is Phase.READY and await settling.finish(session, operation, row) and untaken:
+        return None
     return OperationId(row.operation)
 
 
