@@ -1,8 +1,9 @@
 """Knows who calls, by what is in the store. A good token is trusted for half a second before it is
 looked up again, which is how long a revocation takes to reach other processes; streams are asked
-again as often while they last."""
+again as often while they last, and those that a certificate opened every half minute."""
 
 import asyncio
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from api.access import permission
@@ -13,6 +14,9 @@ from store.tokens import USED_SECONDS, Tokens, digest_of
 from store.users import Users
 
 FRESH_SECONDS = 0.5
+CERTIFIED_SECONDS = 30.0
+"""How often it is looked whether whoever opened a stream with a certificate may still come in."""
+
 REMEMBERED = 10_000
 """Tokens that are known to be good, at most."""
 
@@ -40,6 +44,9 @@ class SignedIn:
         return await self._session(line)
 
     async def ended(self, session: Session) -> None:
+        if session.can_end and not session.digest:
+            await self._kept_out(session.principal.name)
+            return
         while session.digest:
             await asyncio.sleep(FRESH_SECONDS)
             try:
@@ -75,6 +82,14 @@ class SignedIn:
     def forget(self) -> None:
         """Look every token up again, since somebody here has ended one."""
         self._known.clear()
+
+    async def _kept_out(self, name: str) -> None:
+        """Return once a user may not come in any more who is known by a certificate."""
+        while True:
+            await asyncio.sleep(CERTIFIED_SECONDS)
+            with suppress(Unavailable):  # nobody can say
+                if await self._users.principal(name) is None:
+                    return
 
     async def _session(self, line: Heard) -> Session:
         token = presented(line.invocation_metadata() or ())

@@ -93,6 +93,11 @@ class Session(Frozen):
     cloudlets: tuple[str, ...] = ()
     """OPERATOR/NAME of the only ones that whoever has it may speak of. Empty: of any."""
 
+    @property
+    def can_end(self) -> bool:
+        """Whether whoever has it may be kept out while it lasts."""
+        return self.principal.name != ANYONE.name
+
     def speaks_of(self, cloudlet: str) -> bool:
         return not self.cloudlets or cloudlet in self.cloudlets
 
