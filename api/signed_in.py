@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from api.access import permission
 from api.gate import TOKEN_BYTES, Heard, invalid, presented
-from domain.access import ANYONE, NO_ONE, Permission, Session
+from domain.access import ANY, ANYONE, NO_ONE, Permission, Session
 from domain.errors import Unauthenticated, Unavailable
 from store.tokens import USED_SECONDS, Tokens, digest_of
 from store.users import Users
@@ -107,7 +107,7 @@ class SignedIn:
                     f"the certificate names {name[:64]!r}, who is no user",
                     do="windlass user add makes one, or call with another certificate",
                 )
-            return Session(principal=principal)
+            return Session(principal=principal, cloudlets=(ANY,))
         if self._without is None:
             raise Unauthenticated(
                 "no token: sign in first",
