@@ -25,8 +25,8 @@ OPTIONS: dict[str, int] = {
     "grpc.http2.min_ping_interval_without_data_ms": 30_000,
     "grpc.http2.max_ping_strikes": 0,
     "grpc.keepalive_permit_without_calls": 1,
-    # New calls of old callers find new servers behind a load balancer. There is no age_grace_ms: what
-    # streams on an old connection goes on there, or resource managers were OFFLINE every half hour.
+    # New calls find new servers behind a load balancer. There is no age_grace_ms: streams go on
+    # where they are, or resource managers were OFFLINE every half hour.
     "grpc.max_connection_age_ms": 30 * 60_000,
     "grpc.max_receive_message_length": 4 * 1024 * 1024,
 }

@@ -57,7 +57,7 @@ WORKS: dict[State, Work] = {
 }
 
 RESTORE_SECONDS = 60.0
-"""Between two tries to take a change back that failed: what was begun of it may go on for a while."""
+"""Between two tries to take a change back that failed: what was begun of it may go on a while."""
 
 STRAY: dict[State, State] = {
     states.CREATING: states.CREATE_ERROR,

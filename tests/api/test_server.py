@@ -118,7 +118,8 @@ async def test_a_stream_stays_when_its_connection_is_too_old_for_new_calls() -> 
     address = await server.start("127.0.0.1:0")
     own = [("grpc.use_local_subchannel_pool", 1)]
     async with grpc.aio.insecure_channel(address, options=own) as channel:
-        health, asked = HealthStub(channel), health_pb2.HealthCheckRequest()
+        health: Any = HealthStub(channel)
+        asked = health_pb2.HealthCheckRequest()
         watching = health.Watch(asked, timeout=20)
         assert (await watching.read()).status == SERVING
         for _ in range(3):  # connections, one after the other

@@ -107,7 +107,7 @@ async def test_a_stream_that_a_certificate_opened_ends_when_its_user_is_disabled
         closed(tmp_path_factory.mktemp("closed"), tls) as server,
         grpc.aio.secure_channel(server.address, mine, options=OPTIONS) as channel,
     ):
-        call = NotifyApiStub(channel).StreamNotice(timeout=40)
+        call: Any = NotifyApiStub(channel).StreamNotice(timeout=40)
         await call.write(Notice(action=VERSION, version=1))
         for action in (VERSION, SENDALL_END):
             assert (await call.read()).action == action

@@ -1,5 +1,5 @@
-"""A thousand resource managers at one API process; ten thousand records, and as many instances on one
-cloudlet; a network that goes quiet.
+"""A thousand resource managers at one API process; ten thousand records, and as many instances on
+one cloudlet; a network that goes quiet.
 
 No worker runs and nothing is carried out: these drills are about who is told what, and when."""
 
@@ -41,8 +41,7 @@ async def notify(seed: int) -> Outcome:
     async with crowded("notify", seed) as (there, crowd):
         database = Database(there.database)
         began = monotonic()
-        places = (stubs.cloudlet(f"place-{number}") for number in range(OBJECTS))
-        await write(Shelf(database), map(convert.cloudlet_record, places))
+        await describe(Shelf(database), OBJECTS)
         await database.close()
         say(f"described after {monotonic() - began:.0f} s")
         async with grpc.aio.insecure_channel(there.grpc) as channel:
@@ -128,6 +127,12 @@ async def crowded(name: str, seed: int) -> AsyncIterator[tuple[Installation, Cro
             crowd = Crowd(Edge(channel), there.grpc)
             yield there, crowd
             await crowd.close()
+
+
+async def describe(shelf: Shelf, cloudlets: int) -> None:
+    """So many cloudlets, past the door."""
+    places = (stubs.cloudlet(f"place-{number}") for number in range(cloudlets))
+    await write(shelf, map(convert.cloudlet_record, places))
 
 
 def _memory_bytes(url: str) -> float:

@@ -61,9 +61,7 @@ async def drill(name: str, seed: int, *, postgres: bool, apps: int) -> Outcome:
     killed here."""
     draw = random.Random(seed)  # noqa: S311 - not to be unguessable but to be repeated
     async with installed(machines=1, draw=draw, postgres=postgres) as there:
-        there.said_besides = {
-            f"EDGE__TIMEOUTS__{each}": f"PT{PATIENCE_SECONDS}S" for each in EDGE
-        }
+        there.said_besides = {f"EDGE__TIMEOUTS__{each}": f"PT{PATIENCE_SECONDS}S" for each in EDGE}
         await there.start(*PROGRAMS)
         async with callers(there) as doors, managed(there) as crm:
             await prepare(there, doors, apps)
@@ -122,9 +120,10 @@ async def prepare(there: Installation, doors: Sequence[Edge], apps: int) -> None
     wanted = [stubs.app(f"app{number}", access_ports="tcp:22") for number in range(apps)]
     await dealt(doors, "CreateApp", wanted)
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while [
-            info.state for info in await doors[0]("ShowCloudletInfo", CloudletInfo())
-        ] != [CLOUDLET_STATE_READY]:
+        while True:
+            infos = await doors[0]("ShowCloudletInfo", CloudletInfo())
+            if [info.state for info in infos] == [CLOUDLET_STATE_READY]:
+                break
             await asyncio.sleep(LOOK_SECONDS)
     await doors[0]("CreateClusterInst", stubs.clusterinst(crm_override=IGNORE_CRM))
     taken = written_ports(dict.fromkeys(range(FIRST, GIVEN.start), 3))

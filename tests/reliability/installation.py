@@ -67,9 +67,7 @@ class Installation:
         self._ports = dict(zip(NEEDED, ports, strict=True))
         self.temporal = f"127.0.0.1:{self._ports['temporal']}"
         self.doors = {
-            name: Door(
-                f"127.0.0.1:{self._ports[grpc]}", f"http://127.0.0.1:{self._ports[http]}"
-            )
+            name: Door(f"127.0.0.1:{self._ports[grpc]}", f"http://127.0.0.1:{self._ports[http]}")
             for name, grpc, http in (("api", "grpc", "http"), ("api-2", "grpc-2", "http-2"))
         }
         """Of API processes; one of them is there as a rule."""

@@ -126,9 +126,10 @@ async def _until_knows(crm: Crm, wanted: Known) -> float:
     """How long it takes until it knows these and no others."""
     began = monotonic()
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while crm.replica.keys(AppInst) != wanted.keys():
+        while True:
+            if crm.replica.keys(AppInst) == wanted.keys():
+                return monotonic() - began
             await asyncio.sleep(LOOK_SECONDS)
-    return monotonic() - began
 
 
 def _differing(crm: Crm, wanted: Known) -> list[str]:

@@ -1,5 +1,5 @@
-"""Many who want what only some can have, on either database and at several API processes: nothing is
-given twice, what is given back can be had again, and whoever gets nothing is told so."""
+"""Many who want what only some can have, on either database and at several API processes: nothing
+is given twice, what is given back can be had again, and whoever gets nothing is told so."""
 
 import asyncio
 from collections import Counter
