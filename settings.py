@@ -184,8 +184,7 @@ class Edge(Part):
     )
     notify_address: str = Field(
         "",
-        description="where notify listens besides, without a limit to the age of connections; "
-        "empty: nowhere",
+        description="where notify listens besides, and nothing else does; empty: nowhere",
     )
     controller_lease: timedelta = Field(
         timedelta(seconds=20),

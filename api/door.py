@@ -236,7 +236,7 @@ class Door:
             raise _stopping()
         self._streams.add(limit)
         session = running().session
-        watch = asyncio.create_task(self._cut(session, limit)) if session.digest else None
+        watch = asyncio.create_task(self._cut(session, limit)) if session.can_end else None
         try:
             await _told(work(raw, context), context)
         finally:
@@ -245,7 +245,7 @@ class Door:
                 watch.cancel()
 
     async def _cut(self, session: Session, limit: asyncio.Timeout) -> None:
-        """End a stream with the token that opened it."""
+        """End a stream with the session that opened it."""
         await self._gate.ended(session)
         notes().ended = invalid()
         limit.reschedule(asyncio.get_running_loop().time())

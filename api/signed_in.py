@@ -1,18 +1,22 @@
 """Knows who calls, by what is in the store. A good token is trusted for half a second before it is
 looked up again, which is how long a revocation takes to reach other processes; streams are asked
-again as often while they last."""
+again as often while they last, and those that a certificate opened every half minute."""
 
 import asyncio
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from api.access import permission
 from api.gate import TOKEN_BYTES, Heard, invalid, presented
-from domain.access import ANYONE, NO_ONE, Permission, Session
+from domain.access import ANY, ANYONE, NO_ONE, Permission, Session
 from domain.errors import Unauthenticated, Unavailable
 from store.tokens import USED_SECONDS, Tokens, digest_of
 from store.users import Users
 
 FRESH_SECONDS = 0.5
+CERTIFIED_SECONDS = 30.0
+"""How often it is looked whether whoever opened a stream with a certificate may still come in."""
+
 REMEMBERED = 10_000
 """Tokens that are known to be good, at most."""
 
@@ -40,6 +44,9 @@ class SignedIn:
         return await self._session(line)
 
     async def ended(self, session: Session) -> None:
+        if session.can_end and not session.digest:
+            await self._kept_out(session.principal.name)
+            return
         while session.digest:
             await asyncio.sleep(FRESH_SECONDS)
             try:
@@ -76,6 +83,14 @@ class SignedIn:
         """Look every token up again, since somebody here has ended one."""
         self._known.clear()
 
+    async def _kept_out(self, name: str) -> None:
+        """Return once a user may not come in any more who is known by a certificate."""
+        while True:
+            await asyncio.sleep(CERTIFIED_SECONDS)
+            with suppress(Unavailable):  # nobody can say
+                if await self._users.principal(name) is None:
+                    return
+
     async def _session(self, line: Heard) -> Session:
         token = presented(line.invocation_metadata() or ())
         if token:
@@ -92,7 +107,7 @@ class SignedIn:
                     f"the certificate names {name[:64]!r}, who is no user",
                     do="windlass user add makes one, or call with another certificate",
                 )
-            return Session(principal=principal)
+            return Session(principal=principal, cloudlets=(ANY,))
         if self._without is None:
             raise Unauthenticated(
                 "no token: sign in first",

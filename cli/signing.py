@@ -236,7 +236,10 @@ async def create(
     days: Annotated[int, typer.Option("--days", help="How long it is good.")] = 30,
     cloudlet: Annotated[
         list[str] | None,
-        typer.Option(metavar="OPERATOR/NAME", help="What a resource manager may speak of alone."),
+        typer.Option(
+            metavar="OPERATOR/NAME",
+            help="What a resource manager may speak of, or `any`; an agent: of nothing else.",
+        ),
     ] = None,
 ) -> None:
     """Make a token for a program, and show it, this once.

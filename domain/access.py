@@ -66,6 +66,10 @@ class User(Frozen):
     created: datetime
 
 
+ANY = "any"
+"""What is said instead of OPERATOR/NAME by whoever means all cloudlets."""
+
+
 class TokenInfo(Frozen):
     """What is known of a token, which is everything but the token."""
 
@@ -91,10 +95,22 @@ class Session(Frozen):
     used: datetime = datetime.min.replace(tzinfo=UTC)
     """When the token was last said to be used."""
     cloudlets: tuple[str, ...] = ()
-    """OPERATOR/NAME of the only ones that whoever has it may speak of. Empty: of any."""
+    """OPERATOR/NAME of the only ones that whoever has it may speak of, or `any`. Empty: agents
+    of none, all others of any."""
+
+    @property
+    def can_end(self) -> bool:
+        """Whether whoever has it may be kept out while it lasts."""
+        return self.principal.name != ANYONE.name
+
+    @property
+    def speaks_of_any(self) -> bool:
+        """Whether there is no cloudlet that it may not speak of."""
+        unsaid = not self.cloudlets and self.principal.role is not Role.AGENT
+        return unsaid or ANY in self.cloudlets
 
     def speaks_of(self, cloudlet: str) -> bool:
-        return not self.cloudlets or cloudlet in self.cloudlets
+        return self.speaks_of_any or cloudlet in self.cloudlets
 
 
 USERNAME = re.compile(r"[A-Za-z0-9_-]{3,24}")

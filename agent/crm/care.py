@@ -41,10 +41,11 @@ class Work(NamedTuple):
     """What a request asks for, and what is said of it."""
 
     verb: str
-    under_way: State
+    under_way: State | None
+    """None: nobody waits for it, so nothing is said of it before it is done."""
     done: State | None
     """None: there is nothing any more."""
-    failed: State
+    failed: State | None
 
 
 WORKS: dict[State, Work] = {
@@ -54,6 +55,9 @@ WORKS: dict[State, Work] = {
     # A controller that does not ask again after a restart waits for this one.
     states.DELETING: Work("delete", states.DELETING, None, states.DELETE_ERROR),
 }
+
+RESTORE_SECONDS = 60.0
+"""Between two tries to take a change back that failed: what was begun of it may go on a while."""
 
 STRAY: dict[State, State] = {
     states.CREATING: states.CREATE_ERROR,
@@ -124,6 +128,7 @@ class Care:
         self._free = free
         self._wanted: dict[bytes, Any] = {}
         self._working: dict[bytes, Job] = {}
+        self._later: dict[bytes, asyncio.TimerHandle] = {}
 
     @property
     def busy_with(self) -> list[Any]:
@@ -154,6 +159,9 @@ class Care:
 
     async def close(self) -> None:
         """Leave off. What has been begun is taken up again after the next start."""
+        for timer in self._later.values():
+            timer.cancel()
+        self._later.clear()
         for task in (working := [job.task for job in self._working.values()]):
             task.cancel()
         if working:
@@ -168,6 +176,8 @@ class Care:
             word = TrackedState.Name(instance.state)
             text = f"the controller says {word}, which the resource manager knows nothing of"
             self._say(instance, STRAY[instance.state], error=text)
+        elif instance.state == states.READY and said == states.UPDATE_ERROR:
+            self._begin(instance, partial(self._restore, instance))
 
     def _begin(self, instance: Any, work: Callable[[], Awaitable[None]]) -> None:
         key = ident(instance.key)
@@ -203,7 +213,9 @@ class Care:
             like = WORKS[states.CREATE_REQUESTED if making else states.UPDATE_REQUESTED]
             return like._replace(verb=verb)
         after = WORKS.get(wanted.state)
-        if wanted.state == instance.state or after is None or after.verb == work.verb:
+        if wanted.state == instance.state or after is None:
+            return None
+        if after.verb == work.verb and (done or work.failed is not None):
             return None
         return after if after.verb in self._kind.verbs else None
 
@@ -221,7 +233,8 @@ class Care:
         call = f"{work.verb} {self._kind.name} {spoken(instance)}"
         if not await self._mishaps.meet(f"hear {call}"):
             return False
-        self._say(instance, work.under_way)
+        if work.under_way is not None:
+            self._say(instance, work.under_way)
         try:
             await self._free(instance)
             await self._mishaps.meet(call)
@@ -254,12 +267,29 @@ class Care:
         if wanted is not None and (work := WORKS.get(wanted.state)) is not None:
             await self._carry_out(wanted, work)
 
+    async def _restore(self, instance: Any) -> None:
+        """Give an instance again the shape that it is described in: a change that failed was taken
+        back by the controller, and may have gone on, or go on, on the platform."""
+        key = ident(instance.key)
+        if (timer := self._later.pop(key, None)) is not None:
+            timer.cancel()
+        await self._carry_out(instance, Work(self._kind.reshape, None, states.READY, None))
+        if self._said(instance) == states.UPDATE_ERROR:
+            again = partial(self._restore_again, key)
+            self._later[key] = asyncio.get_running_loop().call_later(RESTORE_SECONDS, again)
+
+    def _restore_again(self, key: bytes) -> None:
+        self._later.pop(key, None)
+        wanted = self._wanted.get(key)
+        if wanted is not None and wanted.state == states.READY and key not in self._working:
+            self._take_up(wanted)
+
     def _said(self, instance: Any) -> State | None:
         report = self._reports.get(self._kind.info, instance.key)
         return None if report is None else report.state
 
     def _say_failed(self, instance: Any, work: Work, why: str) -> None:
-        if not self._overtaken(instance, work):
+        if work.failed is not None and not self._overtaken(instance, work):
             error = f"{work.verb.capitalize()} failed: {why}"
             self._say(instance, work.failed, error=error)
 

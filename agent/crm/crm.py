@@ -35,7 +35,8 @@ AGAIN_SECONDS = 30.0
 """Between two tries to find out what there is on the platform."""
 
 MEASURE_SECONDS = 15.0
-"""Between two times that it is said how much runs."""
+"""Between two times that it is said how much runs; the first is so long after a connection has
+begun."""
 
 log = structlog.get_logger()
 
@@ -59,19 +60,19 @@ class Crm:
             for message, kind in kinds.items()
         }
         self._commands = Commands(platform, self.replica, self.reports)
+        self._measuring: asyncio.Task[None] | None = None
         self.stream = Stream(controllers, self.reports, self._begin, self._hear)
 
     async def run(self) -> None:
         """Manage until cancelled. What has been begun on the platform is left to the next start."""
         node = NodeKey(name=gethostname(), node_type=NODE_CRM, cloudlet_key=self._key)
         self.reports.put(Node(key=node))
-        beside = [asyncio.create_task(work) for work in (self._describe(), self._measure())]
+        describing = asyncio.create_task(self._describe())
         try:
             await self.stream.run()
         finally:
-            for task in beside:
-                task.cancel()
-            await asyncio.wait(beside)
+            describing.cancel()
+            await asyncio.wait([describing])
             await self._leave_off()
             await self.platform.close()
 
@@ -87,10 +88,16 @@ class Crm:
             await care.close()
         await self._commands.close()
         await self.strays.close()
+        if self._measuring is not None:
+            self._measuring.cancel()
+            await asyncio.wait([self._measuring])
 
     def _begin(self) -> None:
         self.replica.begin()
         self.strays.begin()
+        if self._measuring is not None:
+            self._measuring.cancel()
+        self._measuring = asyncio.create_task(self._measure())
 
     def _known(self) -> list[Any]:
         """All that the controller knows of or that is being worked on, once all has been told."""
@@ -124,16 +131,17 @@ class Crm:
         self.strays.may_ask.set()
 
     async def _measure(self) -> None:
-        """Say again and again how much runs."""
+        """Say again and again how much runs, by what the controller has told by then: who has been
+        started anew has said nothing of it yet."""
         while True:
+            await asyncio.sleep(MEASURE_SECONDS)
             metric = Metric(name="cloudlet")
             metric.timestamp.GetCurrentTime()
             metric.tags.add(name="operator", val=self._key.operator_key.name)
             metric.tags.add(name="cloudlet", val=self._key.name)
-            for name, kind_ in (("clusters", ClusterInstInfo), ("apps", AppInstInfo)):
-                metric.vals.add(name=name, ival=self.reports.count(kind_, READY))
+            for name, message in (("clusters", ClusterInst), ("apps", AppInst)):
+                metric.vals.add(name=name, ival=self.replica.count(message, READY))
             self.reports.post(metric)
-            await asyncio.sleep(MEASURE_SECONDS)
 
     def _hear(self, notice: Notice) -> None:
         try:

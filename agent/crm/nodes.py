@@ -23,6 +23,9 @@ from protos.gen.kudo import scheduler_pb2 as pb
 from protos.gen.kudo.scheduler_pb2_grpc import InstanceServiceStub
 from protos.gen.ops.instances_pb2 import (
     ExecInstanceRequest,
+    GetInstanceRequest,
+    InstanceEvent,
+    InstanceView,
     ListInstancesRequest,
     WatchInstanceRequest,
 )
@@ -44,6 +47,12 @@ AWAY = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED
 """It may answer later. Whoever asked us sets the time until when."""
 
 OVER = frozenset({pb.FAILED, pb.TERMINATED})
+RUNNING = "RUNNING"
+LEAVING = frozenset({"DESTROYING", "TERMINATED"})
+"""It was told to go, and makes room for another of that name."""
+
+STILL = frozenset({"FAILED", "TERMINATED", "STOPPING", "STOPPED"})
+"""It does not come to run by itself."""
 
 WHAT_TO_DO = {
     grpc.StatusCode.DEADLINE_EXCEEDED: "run something that is done sooner",
@@ -98,16 +107,13 @@ class Nodes:
             metadata = (*metadata, (COMMAND, json.dumps(shlex.split(order.app.command))))
         while True:
             try:
-                await self._running(asked, metadata)
-            except grpc.aio.AioRpcError as error:
-                if error.code() is grpc.StatusCode.ALREADY_EXISTS:
+                if await self._running(asked, metadata):
                     return [asked.id]
+            except grpc.aio.AioRpcError as error:
                 if error.code() not in AWAY:
                     raise Failed(f"Windlass refused the instance: {error.details()}") from error
                 log.warning("windlass does not answer", error=error.details())
-                await asyncio.sleep(self._again_seconds)
-            else:
-                return [asked.id]
+            await asyncio.sleep(self._again_seconds)
 
     async def delete_app(self, order: AppOrder) -> None:
         await self.remove(self.name(order.instance))
@@ -179,8 +185,35 @@ class Nodes:
         finally:
             call.cancel()
 
-    async def _running(self, asked: pb.Instance, metadata: Metadata) -> None:
-        """Ask for an instance and return once it runs. Failed says why it does not."""
+    async def _running(self, asked: pb.Instance, metadata: Metadata) -> bool:
+        """Ask for an instance and return once it runs, also if it had been asked for before. False:
+        that one was on its way out, and is gone now. Failed says why it does not run."""
+        try:
+            await self._made(asked, metadata)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
+                raise
+            return await self._comes_to_run(asked.id)
+        return True
+
+    async def _comes_to_run(self, name: str) -> bool:
+        """The same of an instance that is there already."""
+        view = await self._all.Get(GetInstanceRequest(id=name), timeout=CALL_SECONDS)
+        if view.status in LEAVING:
+            await self._over(name)
+            return False
+        if _runs(name, view):
+            return True
+        call = self._all.Watch(WatchInstanceRequest(id=name, after=view.last_event))
+        try:
+            async for event in call:
+                if _runs(name, event):
+                    return True
+        finally:
+            call.cancel()
+        raise Failed(f"instance {name} was not heard of again")
+
+    async def _made(self, asked: pb.Instance, metadata: Metadata) -> None:
         call = self._instances.Create(asked, metadata=metadata)
         try:
             async for status in call:
@@ -191,6 +224,13 @@ class Nodes:
         finally:
             call.cancel()  # it runs on
         raise Failed(f"instance {asked.id} was not heard of again")
+
+
+def _runs(name: str, seen: InstanceView | InstanceEvent) -> bool:
+    """Failed, if it does not and will not by itself."""
+    if seen.status in STILL:
+        raise Failed(f"instance {name} is {seen.status}: {seen.says}")
+    return bool(seen.status == RUNNING)
 
 
 def _instance(order: AppOrder) -> pb.Instance:

@@ -46,10 +46,6 @@ class Reports:
         """What is said by a key; None: nothing."""
         return self._there[kind].get(ident(key))
 
-    def count(self, kind: Any, state: int) -> int:
-        """Of how many it is said that they are in a state."""
-        return sum(report.state == state for report in self._there[kind].values())
-
     def clear(self, kind: Any) -> None:
         """Forget what is said, without a word: so does who is started anew."""
         self._there[kind].clear()

@@ -1,4 +1,4 @@
-"""Of which cloudlets whoever calls may speak: whose token is bound to some, of those alone."""
+"""Of which cloudlets whoever calls may speak: agents of those alone that their token names."""
 
 from api.asking import running
 from domain.errors import Forbidden
@@ -12,17 +12,16 @@ def hold(key: CloudletKey) -> None:
         raise Forbidden(
             f"{session.principal.name} may not speak of cloudlet {cloudlet} with this token",
             subject=session.principal.name,
-            do="use a token that is bound to it: windlass token create LABEL --cloudlet "
-            "OPERATOR/NAME",
+            do=f"use one that may: windlass token create LABEL --user NAME --cloudlet {cloudlet}",
         )
 
 
 def hold_to_own(*, filtered: bool) -> None:
-    """Forbidden, if whoever calls may speak of some cloudlets alone, and wants to hear of all."""
+    """Forbidden, if whoever calls may not speak of every cloudlet, and wants to hear of all."""
     session = running().session
-    if session.cloudlets and not filtered:
+    if not session.speaks_of_any and not filtered:
         raise Forbidden(
             f"{session.principal.name} may not hear of all cloudlets with this token",
             subject=session.principal.name,
-            do="set filter_cloudlet_key, as resource managers do",
+            do="set filter_cloudlet_key, as resource managers do, or use a token for any",
         )

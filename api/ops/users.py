@@ -160,16 +160,19 @@ def _somebody(name: str) -> str:
 
 def _bound(cloudlets: Sequence[str]) -> list[str]:
     """Of which cloudlets a new token may speak. Nobody gives away more than they have."""
-    own = running().session
-    if len(cloudlets) > MOST_CLOUDLETS or not all(map(access.CLOUDLET.fullmatch, cloudlets)):
-        raise wrong("cloudlets", f"must be OPERATOR/NAME, and at most {MOST_CLOUDLETS}")
+    own, any_of_them = running().session, access.ANY in cloudlets
+    some = [each for each in cloudlets if each != access.ANY]
+    if len(some) > MOST_CLOUDLETS or not all(map(access.CLOUDLET.fullmatch, some)):
+        said = f"must be OPERATOR/NAME, and at most {MOST_CLOUDLETS}, or {access.ANY}"
+        raise wrong("cloudlets", said)
     if not all(map(own.speaks_of, cloudlets)):
+        only = f"of {', '.join(own.cloudlets)} alone" if own.cloudlets else "of no cloudlet"
         raise Forbidden(
-            f"{own.principal.name} may speak of {', '.join(own.cloudlets)} alone with this token",
+            f"{own.principal.name} may speak {only} with this token",
             subject=own.principal.name,
             do="sign in, or ask an administrator",
         )
-    return sorted(set(cloudlets or own.cloudlets))
+    return [access.ANY] if any_of_them else sorted(set(some or own.cloudlets))
 
 
 def _user(user: User) -> pb.User:

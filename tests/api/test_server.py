@@ -1,5 +1,6 @@
 """What a server says about itself: health and reflection; and where it cannot listen."""
 
+import asyncio
 import re
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from grpc_reflection.v1alpha import reflection_pb2
 from api import build
 from api.__main__ import Api
 from api.launch import client
+from api.meters import Meters
+from api.server import OPTIONS, Server
 from domain.errors import Unavailable
 from settings import Settings
 from tests.api.caller import NOBODY, Caller
@@ -107,6 +110,24 @@ async def test_going_down_is_said_to_who_watches_health_before_it_is_done(
     assert (await watching.read()).status == SERVING
     await api.stop()
     assert (await watching.read()).status == NOT_SERVING
+
+
+async def test_a_stream_stays_when_its_connection_is_too_old_for_new_calls() -> None:
+    sooner = {name: 200 if "connection_age" in name else OPTIONS[name] for name in OPTIONS}
+    server = Server([], Meters(), options=sooner)
+    address = await server.start("127.0.0.1:0")
+    own = [("grpc.use_local_subchannel_pool", 1)]
+    async with grpc.aio.insecure_channel(address, options=own) as channel:
+        health: Any = HealthStub(channel)
+        asked = health_pb2.HealthCheckRequest()
+        watching = health.Watch(asked, timeout=20)
+        assert (await watching.read()).status == SERVING
+        for _ in range(3):  # connections, one after the other
+            await health.Check(asked, timeout=20)
+            async with asyncio.timeout(20):
+                await channel.wait_for_state_change(grpc.ChannelConnectivity.READY)
+        await server.stop()
+        assert (await watching.read()).status == NOT_SERVING
 
 
 async def test_a_contract_that_is_not_served_is_not_there(caller: Caller) -> None:

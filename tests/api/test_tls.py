@@ -11,8 +11,11 @@ import httpx2
 import pytest
 from cryptography import x509
 
+from api import signed_in
 from api.tls import Certificates, Files, encryption
 from domain.errors import Invalid
+from protos.gen.edge.notice_pb2 import SENDALL_END, VERSION, Notice
+from protos.gen.edge.notice_pb2_grpc import NotifyApiStub
 from protos.gen.ops import access_pb2
 from protos.gen.ops.access_pb2_grpc import UsersStub
 from settings import Tls
@@ -89,6 +92,30 @@ async def test_a_certificate_says_who_calls(tmp_path_factory: pytest.TempPathFac
         assert await who("ole") == "ole"
         assert await who("nobody") == "UNAUTHENTICATED"
         assert await who("") in {"UNAVAILABLE", "DEADLINE_EXCEEDED"}, "nobody else gets a line"
+
+
+async def test_a_stream_that_a_certificate_opened_ends_when_its_user_is_disabled(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signed_in, "CERTIFIED_SECONDS", 0.01)
+    folder = await made(tmp_path_factory.mktemp("certs") / "one", "--user", "ole")
+    ca = folder / "ca.crt"
+    tls = Tls(certificate=folder / "server.crt", key=folder / "server.key", client_ca=ca)
+    pair = (folder / "ole.key", folder / "ole.crt")
+    mine = grpc.ssl_channel_credentials(ca.read_bytes(), *(file.read_bytes() for file in pair))
+    async with (
+        closed(tmp_path_factory.mktemp("closed"), tls) as server,
+        grpc.aio.secure_channel(server.address, mine, options=OPTIONS) as channel,
+    ):
+        call: Any = NotifyApiStub(channel).StreamNotice(timeout=40)
+        await call.write(Notice(action=VERSION, version=1))
+        for action in (VERSION, SENDALL_END):
+            assert (await call.read()).action == action
+        out = access_pb2.SetDisabledRequest(name="ole", disabled=True)
+        await UsersStub(channel).SetDisabled(out, metadata=bearer(server.tokens["ada"]), timeout=20)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call.read()
+        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
 def test_files_that_are_no_certificates_are_refused_at_the_start(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ async def stocked(site: Place, count: int) -> None:
         grpc.aio.insecure_channel(site.grpc) as channel,
     ):
         await Ours(channel, instances(PLACES)).make()
-    await stock(site, count, places=PLACES)
+    await stock(site.settings.database, count, places=PLACES)
 
 
 async def _measured(site: Place, kind: str, repeats: int) -> list[Figure]:

@@ -28,17 +28,16 @@ from store.edge_rows import AppInstRow, CloudletRefsRow
 from store.engine import Database
 from store.rows import JournalRow, LinkRow, OperationRow, RecordRow, table_of
 from tests.bench.edge import app_name, place_name
-from tests.bench.place import Place
 
 ID_KEPT = 24
 """Letters of an operation's id that its copies share; the rest is their number."""
 
 
-async def stock(site: Place, count: int, *, places: int) -> None:
+async def stock(url: str, count: int, *, places: int) -> None:
     """Have so many instances there, spread over places and apps like `edge.instances`, the first of
     which has been made. All of them are READY, and the ports that they took are taken. Only what
     their resource manager said of them is in the words of the first."""
-    database = Database(site.settings.database)
+    database = Database(url)
     async with database.session(writes=True) as session:
         await _copy(session, count, places)
         for number in range(places):

@@ -67,7 +67,7 @@ async def _stored(stack: AsyncExitStack, size: int, database: str, repeats: int)
     await stack.enter_async_context(edge_of(site.grpc, places=PLACES, apps=apps))
     channel = await stack.enter_async_context(grpc.aio.insecure_channel(site.grpc))
     await Ours(channel, instances(PLACES)).make()
-    await stock(site, size, places=PLACES)
+    await stock(site.settings.database, size, places=PLACES)
     return Store(site, Ours(channel, instances(PLACES, first=size)), [])
 
 

@@ -4,6 +4,7 @@ Each run prints one line of JSON with its figures; the exit code is 1 if a promi
 
 import argparse
 import asyncio
+import logging
 import os
 import secrets
 import signal
@@ -13,6 +14,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from itertools import groupby
 from time import monotonic
 from typing import Any, NamedTuple
+
+import structlog
 
 from tests.reliability.outcome import Outcome, say
 
@@ -117,6 +120,10 @@ def _summed(drill: str, runs: Sequence[Outcome]) -> list[str]:
 
 
 def main() -> int:
+    warnings_only = structlog.make_filtering_bound_logger(logging.WARNING)
+    structlog.configure(
+        wrapper_class=warnings_only, logger_factory=structlog.PrintLoggerFactory(sys.stderr)
+    )
     there = drills()
     parser = argparse.ArgumentParser(prog="python -m tests.reliability")
     parser.add_argument("drills", nargs="*", metavar="DRILL", help=", ".join(there))

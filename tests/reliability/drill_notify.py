@@ -1,4 +1,5 @@
-"""A thousand resource managers at one API process; ten thousand records; a network that goes quiet.
+"""A thousand resource managers at one API process; ten thousand records, and as many instances on
+one cloudlet; a network that goes quiet.
 
 No worker runs and nothing is carried out: these drills are about who is told what, and when."""
 
@@ -13,7 +14,6 @@ import httpx2
 
 from agent.crm.crm import Crm
 from api.edge import convert
-from domain.operation import Ask
 from protos.gen.edge.cloudlet_pb2 import CLOUDLET_STATE_READY, CloudletInfo
 from protos.gen.edge.notice_pb2 import VERSION, Notice
 from protos.gen.edge.notice_pb2_grpc import NotifyApiStub
@@ -27,9 +27,9 @@ from tests.api.edge.stubs import Edge
 from tests.reliability.crowd import PATIENCE_SECONDS, Cable, Crowd
 from tests.reliability.installation import Installation, installed
 from tests.reliability.outcome import Outcome, say
+from tests.reliability.returning import returned, write
 
 MANAGERS, OBJECTS, CHANGES, DEAF = 1000, 10_000, 20, 5
-WRITERS = 50
 
 SILENCES_SECONDS = (5.0, 30.0, 90.0, 300.0)
 BACK_SECONDS = 120.0
@@ -61,7 +61,10 @@ async def notify(seed: int) -> Outcome:
             await whole.lose()
             for call in deaf:
                 call.cancel()
-    found = [f"states are {states}"] if states != {CLOUDLET_STATE_READY} else []
+            back = await returned(crowd.edge, there.database, there.grpc, OBJECTS)
+    found = list(back.broken)
+    if states != {CLOUDLET_STATE_READY}:
+        found.append(f"states are {states}")
     if known != CHANGES:
         found.append(f"{known} flavors are known, of {CHANGES}")
     there.keeps_logs = bool(found)
@@ -74,6 +77,9 @@ async def notify(seed: int) -> Outcome:
         "delivery_p50_ms": round(delays[len(delays) // 2] * 1000),
         "delivery_p99_ms": round(delays[len(delays) * 99 // 100] * 1000),
         "synced_seconds": round(synced, 2),
+        "instances": OBJECTS,
+        "instances_told_seconds": round(back.told_seconds, 2),
+        "instances_back_seconds": round(back.back_seconds, 2),
         "memory_mb": round(memory / 1e6),
     }
     return Outcome("notify", figures, found)
@@ -125,15 +131,8 @@ async def crowded(name: str, seed: int) -> AsyncIterator[tuple[Installation, Cro
 
 async def describe(shelf: Shelf, cloudlets: int) -> None:
     """So many cloudlets, past the door."""
-    waiting = list(range(cloudlets))
-
-    async def write() -> None:
-        while waiting:
-            place = stubs.cloudlet(f"place-{waiting.pop()}")
-            record = convert.cloudlet_record(place)
-            await shelf.create(record, [], Ask(method="drill"))
-
-    await asyncio.gather(*(write() for _ in range(WRITERS)))
+    places = (stubs.cloudlet(f"place-{number}") for number in range(cloudlets))
+    await write(shelf, map(convert.cloudlet_record, places))
 
 
 def _memory_bytes(url: str) -> float:

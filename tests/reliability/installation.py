@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
@@ -43,6 +44,13 @@ EDGE = (
 EVERYTHING = ("temporal", "site", "api", "worker-1", "worker-2")
 
 
+class Door(NamedTuple):
+    """Where an API process is reached."""
+
+    grpc: str
+    http: str
+
+
 class Installation:
     """The processes of `windlass up`, started one by one, so that drills choose which there are."""
 
@@ -58,8 +66,12 @@ class Installation:
         ports = free_ports(len(NEEDED), draw)
         self._ports = dict(zip(NEEDED, ports, strict=True))
         self.temporal = f"127.0.0.1:{self._ports['temporal']}"
-        self.grpc = f"127.0.0.1:{self._ports['grpc']}"
-        self.http = f"http://127.0.0.1:{self._ports['http']}"
+        self.doors = {
+            name: Door(f"127.0.0.1:{self._ports[grpc]}", f"http://127.0.0.1:{self._ports[http]}")
+            for name, grpc, http in (("api", "grpc", "http"), ("api-2", "grpc-2", "http-2"))
+        }
+        """Of API processes; one of them is there as a rule."""
+        self.grpc, self.http = self.doors["api"]
         self.site = f"http://127.0.0.1:{self._ports['site']}"
         self.database = f"sqlite+aiosqlite:///{folder}/windlass.db"
         self._network = f"127.{draw.randint(64, 250)}"
@@ -170,10 +182,20 @@ class Installation:
                 lambda: answers(f"{self.site}/MAAS/api/2.0/version/"),
                 before_restart=self.chronicle.read_on,
             )
-        if name == "api":
-            command = [sys.executable, "-m", "api"]
-            return self._made(name, command, lambda: answers(f"{self.http}/livez"))
+        if name in self.doors:
+            return self._api(name, self.doors[name])
         return self._worker(name, ROOT / "worker.py")
+
+    def _api(self, name: str, door: Door) -> Program:
+        return self._made(
+            name,
+            [sys.executable, "-m", "api"],
+            lambda: answers(f"{door.http}/livez"),
+            environment={
+                "WINDLASS_GRPC_ADDRESS": door.grpc,
+                "WINDLASS_HTTP_ADDRESS": door.http.removeprefix("http://"),
+            },
+        )
 
     def _temporal(self) -> Program:
         arguments = devserver.arguments(
@@ -225,6 +247,7 @@ class Installation:
 NEEDED = (
     *("temporal", "temporal-ui", "temporal-metrics"),
     *("site", "grpc", "http", "worker-1", "worker-2", "agent"),
+    *("grpc-2", "http-2"),
 )
 
 

@@ -28,6 +28,7 @@ from tests.api.edge import stubs
 from tests.api.edge.peer import Peer
 from tests.api.edge.stubs import Edge
 from tests.reliability.crowd import Cable, Crowd
+from tests.reliability.returning import CHANGED, returned
 
 PEERS, OBJECTS, SECONDS = 30, 500, 50
 
@@ -85,6 +86,12 @@ async def test_a_change_reaches_all_while_one_does_not_read(
         await whole.lose()
         assert await peers.states() == {CLOUDLET_STATE_READY}
         deaf.cancel()
+
+
+async def test_who_comes_back_knows_what_is_there_by_now(crowd: tuple[Crowd, str, str]) -> None:
+    peers, address, url = crowd
+    back = await returned(peers.edge, url, address, 2 * CHANGED)
+    assert back.broken == []
 
 
 async def test_a_silence_of_the_network_changes_nothing(crowd: tuple[Crowd, str, str]) -> None:

@@ -1,8 +1,11 @@
-"""Many who want what only some can have, on either database: nothing is given twice, what is given
-back can be had again, and whoever gets nothing is told so."""
+"""Many who want what only some can have, on either database and at several API processes: nothing
+is given twice, what is given back can be had again, and whoever gets nothing is told so."""
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
 
 from domain import key_text
 from domain.awaiting import Verdict
@@ -21,6 +24,7 @@ from tests.store.desk import Desk
 from tests.workflows.edge import WEST, Site, appinst_key, cluster_key, described
 
 MANY, PORTS = 60, 12
+PROCESSES = 3
 
 
 async def ready(database: Database) -> Site:
@@ -29,6 +33,20 @@ async def ready(database: Database) -> Site:
     await site.describe()
     await site.create_cluster(override=Override.CRM)
     return site
+
+
+@pytest.fixture
+async def sites(database: Database, database_url: str) -> AsyncIterator[Sequence[Site]]:
+    """The same stores in several processes, as far as the database can tell."""
+    others = [Database(database_url) for _ in range(PROCESSES - 1)]
+    yield [await ready(database), *(described(other, Tail(other)) for other in others)]
+    for other in others:
+        await other.close()
+
+
+def dealt(sites: Sequence[Site], count: int) -> list[Site]:
+    """At whose door each of so many callers is."""
+    return [sites[number % len(sites)] for number in range(count)]
 
 
 async def scarce(desk: Desk, left: int) -> None:
@@ -45,13 +63,15 @@ async def outcome(asking: object) -> str:
     return "accepted"
 
 
-async def test_a_port_is_given_once(database: Database, desk: Desk) -> None:
-    site = await ready(database)
+async def test_a_port_is_given_once(sites: Sequence[Site], desk: Desk) -> None:
+    site = sites[0]
     names = [f"app{number}" for number in range(MANY)]
     for name in names:
         await site.describe_app(name, access_ports="tcp:22")
     await scarce(desk, PORTS)
-    outcomes = Counter(await asyncio.gather(*(outcome(site.create_app(name)) for name in names)))
+    doors = zip(dealt(sites, MANY), names, strict=True)
+    asking = [door.create_app(name) for door, name in doors]
+    outcomes = Counter(await asyncio.gather(*map(outcome, asking)))
     assert outcomes == {"accepted": PORTS, "no free external ports": MANY - PORTS}
     taken = [port.public for each in await site.apps.page("", 99) for port in each.instance.ports]
     assert sorted(taken) == list(range(LAST + 1 - PORTS, LAST + 1))
@@ -64,28 +84,29 @@ async def test_a_port_is_given_once(database: Database, desk: Desk) -> None:
     assert rows == []
 
 
-async def test_one_of_two_who_want_the_same_gets_it(database: Database) -> None:
-    site = await ready(database)
-    asking = [site.create_cluster("red", nodes=2) for _ in range(6)]
+async def test_one_of_two_who_want_the_same_gets_it(sites: Sequence[Site]) -> None:
+    site = sites[0]
+    asking = [door.create_cluster("red", nodes=2) for door in dealt(sites, 6)]
     outcomes = Counter(await asyncio.gather(*map(outcome, asking)))
     assert outcomes == {"accepted": 1, "Key already exists": 5}
-    asking = [site.create_app() for _ in range(6)]
+    asking = [door.create_app() for door in dealt(sites, 6)]
     outcomes = Counter(await asyncio.gather(*map(outcome, asking)))
     assert outcomes == {"accepted": 1, "Key already exists": 5}
     machines = 2 + 3
     assert (await site.usage()).vcores == 2 * machines
-    asking = [site.delete_cluster("red", Override.CRM_AND_TRANSIENT_STATE) for _ in range(4)]
+    insisting = Override.CRM_AND_TRANSIENT_STATE
+    asking = [door.delete_cluster("red", insisting) for door in dealt(sites, 4)]
     assert Counter(await asyncio.gather(*map(outcome, asking)))["accepted"] == 1
 
 
-async def test_addresses_are_given_once(database: Database) -> None:
-    site = await ready(database)
+async def test_addresses_are_given_once(sites: Sequence[Site]) -> None:
     asking = [
-        site.create_cluster(f"own{number}", ip_access=IpAccess.DEDICATED) for number in range(8)
+        door.create_cluster(f"own{number}", ip_access=IpAccess.DEDICATED)
+        for number, door in enumerate(dealt(sites, 8))
     ]
     outcomes = Counter(await asyncio.gather(*map(outcome, asking)))
     assert outcomes == {"accepted": 4, "No more dynamic IPs left": 4}
-    assert (await site.usage()).addresses == 4
+    assert (await sites[0].usage()).addresses == 4
 
 
 async def test_what_is_said_and_asked_at_once_leaves_the_sums_true(

@@ -287,7 +287,9 @@ class Token(_message.Message):
     def used(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def cloudlets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """OPERATOR/NAME of the only cloudlets that it may speak of. Empty: of any."""
+        """OPERATOR/NAME of the only cloudlets that it may speak of, or "any". Empty: an agent may speak of
+        none, all others of any.
+        """
 
     def __init__(
         self,
@@ -324,8 +326,8 @@ class CreateTokenRequest(_message.Message):
     """0: 30."""
     @_builtins.property
     def cloudlets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """OPERATOR/NAME of the only cloudlets that a resource manager with it may speak of. Empty: of any,
-        or of those that the caller's own token is bound to.
+        """OPERATOR/NAME of the only cloudlets that a resource manager with it may speak of, or "any". Empty:
+        those that the caller's own token is bound to; if that is bound to none, an agent may speak of none.
         """
 
     def __init__(

@@ -9,6 +9,7 @@ import pytest
 from google.protobuf.any_pb2 import Any as Packed
 from google.protobuf.message import Message
 
+from agent.crm import care, crm
 from agent.crm.care import ERRORS, STRAY, WORKS
 from agent.crm.crm import Crm, cloudlet_key
 from agent.crm.platform import LONGEST
@@ -23,6 +24,7 @@ from protos.gen.edge.clusterinst_pb2 import ClusterInst, ClusterInstInfo, Cluste
 from protos.gen.edge.common_pb2 import TrackedState
 from protos.gen.edge.exec_pb2 import ExecRequest
 from protos.gen.edge.flavor_pb2 import Flavor, FlavorKey
+from protos.gen.edge.metric_pb2 import Metric
 from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, UPDATE, Notice
 
 SECONDS = 40
@@ -197,6 +199,67 @@ async def test_only_the_change_that_was_asked_for_last_is_confirmed(
     bench.mishaps.go_on.set()
     await bench.says("READY")
     assert bench.mishaps.met == ["update cluster c"] * 3
+
+
+async def test_a_change_that_failed_is_taken_back_on_the_platform_too(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller has rolled it back, and nobody waits for it."""
+    monkeypatch.setattr(care, "RESTORE_SECONDS", 0.01)
+    bench.mishaps.fails = {"update"}
+    bench.hear(cluster("UPDATE_REQUESTED", num_nodes=5))
+    await bench.says("UPDATE_ERROR")
+    await bench.platform.update_cluster(cluster("READY", num_nodes=5))  # it went on
+    bench.hear(cluster("UPDATE_ERROR", num_nodes=5))  # what comes back of its own words
+    bench.mishaps.fails = {"update"}
+    bench.mishaps.go_on.clear()
+    bench.hear(cluster("READY", num_nodes=3))
+    async with asyncio.timeout(SECONDS):
+        while True:
+            await asyncio.sleep(0)
+            if len(bench.mishaps.met) == 2:
+                break
+    assert bench.crm.reports.get(ClusterInstInfo, CLUSTER).state == STATES["UPDATE_ERROR"]
+    bench.mishaps.go_on.set()
+    await bench.says("READY")
+    [made] = bench.platform.clusters.values()
+    assert made.num_nodes == 3
+    assert bench.mishaps.met == ["update cluster c"] * 3
+    bench.hear(cluster("READY", num_nodes=3))
+    assert bench.crm._cares[ClusterInst].busy_with == []
+
+
+@pytest.mark.parametrize(("asked", "ends"), [("UPDATE", "READY"), ("DELETE", "gone")])
+async def test_what_is_asked_for_meanwhile_comes_before_taking_back(
+    bench: Bench, asked: str, ends: str
+) -> None:
+    bench.mishaps.fails = {"update"}
+    bench.hear(cluster("UPDATE_REQUESTED", num_nodes=5))
+    await bench.says("UPDATE_ERROR")
+    bench.mishaps.fails = {"update"}
+    bench.mishaps.go_on.clear()
+    bench.hear(cluster("READY", num_nodes=3))
+    bench.hear(cluster(f"{asked}_REQUESTED", num_nodes=3))
+    bench.mishaps.go_on.set()
+    await bench.says(ends)
+    assert bench.mishaps.met == [*["update cluster c"] * 2, f"{asked.lower()} cluster c"]
+
+
+async def test_who_was_started_anew_counts_what_runs_all_the_same(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crm, "MEASURE_SECONDS", 0.01)
+    bench.crm._begin()
+    for message in (cluster("READY"), instance("READY"), App(key=APP)):
+        bench.hear(message)
+    metric = Metric()
+    counted: dict[str, int] = {}
+    async with asyncio.timeout(SECONDS):
+        while not counted:
+            for notice in await bench.crm.reports.next():
+                if notice.any.Unpack(metric):
+                    counted = {val.name: val.ival for val in metric.vals}
+    assert counted == {"clusters": 1, "apps": 1}
 
 
 @pytest.mark.parametrize(("fails", "then"), [(False, "update"), (True, "create")])

@@ -77,11 +77,18 @@ class Listed(InstancesServicer):
         self.ran: list[ExecInstanceRequest] = []
         self.comes_to: list[ExecInstanceOutput | grpc.StatusCode] = []
         self.watched: list[str] = []
+        self.stands = "TERMINATED"
+        self.becomes = ["TERMINATED"] * 2
+        """What is told of it after that, of which the last is its end if it is over then."""
 
     async def Watch(self, request: Any, _context: Any) -> AsyncIterator[Any]:  # noqa: N802
         self.watched.append(request.id)
-        for number in (1, 2):
-            yield InstanceEvent(number=number, status="TERMINATED", last=number == 2)
+        for number, status in enumerate(self.becomes, start=1):
+            self.stands = status
+            yield InstanceEvent(number=number, status=status, says="so it is")
+
+    async def Get(self, request: Any, _context: Any) -> Any:  # noqa: N802
+        return InstanceView(id=request.id, status=self.stands, says="so it is")
 
     async def Exec(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
         self.ran.append(request)
@@ -99,22 +106,25 @@ class Listed(InstancesServicer):
         )
 
 
+Listing: TypeAlias = tuple[Listed, Scheduler, Nodes]
+
+
 @pytest.fixture
-async def served() -> AsyncIterator[tuple[Scheduler, Nodes]]:
-    scheduler, listed, server = Scheduler(), Listed(), grpc.aio.server()  # type: ignore[abstract]
-    add_InstanceServiceServicer_to_server(scheduler, server)
+async def listing() -> AsyncIterator[Listing]:
+    listed, scheduler, server = Listed(), Scheduler(), grpc.aio.server()  # type: ignore[abstract]
     add_InstancesServicer_to_server(listed, server)
+    add_InstanceServiceServicer_to_server(scheduler, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     nodes = Nodes(PLACE, f"127.0.0.1:{port}", "tele-west", RESOURCES, again_seconds=0.01)
-    yield scheduler, nodes
+    yield listed, scheduler, nodes
     await nodes.close()
     await server.stop(None)
 
 
-async def test_an_app_is_an_instance_of_its_flavor(served: tuple[Scheduler, Nodes]) -> None:
+async def test_an_app_is_an_instance_of_its_flavor(listing: Listing) -> None:
     """It is asked for again while there is no answer, and not waited for longer than it takes."""
-    scheduler, nodes = served
+    _, scheduler, nodes = listing
     scheduler.says += [pb.SCHEDULING, pb.SCHEDULED, pb.STARTING, pb.RUNNING]
     assert await nodes.create_app(ORDER) == [nodes.name(ORDER.instance)]
     assert len(scheduler.created) == 2
@@ -125,10 +135,9 @@ async def test_an_app_is_an_instance_of_its_flavor(served: tuple[Scheduler, Node
     assert [(port.source, port.destination) for port in asked.ports] == [(18080, 80)]
     assert scheduler.beside[-1]["windlass-pool"] == "tele-west"
     assert scheduler.beside[-1]["windlass-restart"] == "always"
-    scheduler.says = [grpc.StatusCode.ALREADY_EXISTS]
+    scheduler.says = [pb.RUNNING]
     own = App(key=KEY, deployment="docker", command="sh -c 'sleep 1'")
-    again = await nodes.create_app(ORDER._replace(app=own))
-    assert again == [asked.id], "what runs already stays"
+    await nodes.create_app(ORDER._replace(app=own))
     assert scheduler.beside[-1]["windlass-command"] == '["sh", "-c", "sleep 1"]'
 
     await nodes.delete_app(ORDER)
@@ -136,8 +145,8 @@ async def test_an_app_is_an_instance_of_its_flavor(served: tuple[Scheduler, Node
     assert scheduler.destroyed == [asked.id] * 2
 
 
-async def test_what_cannot_run_says_why(served: tuple[Scheduler, Nodes]) -> None:
-    scheduler, nodes = served
+async def test_what_cannot_run_says_why(listing: Listing) -> None:
+    _, scheduler, nodes = listing
     scheduler.says = [pb.SCHEDULING, pb.FAILED]
     with pytest.raises(Failed, match="so it is"):
         await nodes.create_app(ORDER)
@@ -152,8 +161,44 @@ async def test_what_cannot_run_says_why(served: tuple[Scheduler, Nodes]) -> None
         await nodes.create_app(ORDER._replace(app=helm))
 
 
-async def test_a_cluster_is_but_a_name(served: tuple[Scheduler, Nodes]) -> None:
-    _, nodes = served
+@pytest.mark.parametrize(
+    ("stands", "becomes", "comes_to"),
+    [
+        ("RUNNING", [], "runs"),
+        ("SCHEDULING", ["SCHEDULED", "STARTING", "RUNNING"], "runs"),
+        ("SCHEDULING", ["SCHEDULED", "FAILED"], "FAILED: so it is"),
+        ("SCHEDULED", ["TERMINATED"], "TERMINATED"),
+        ("FAILED", [], "FAILED: so it is"),
+        ("STOPPED", [], "STOPPED"),
+        ("STARTING", [], "not heard of"),
+    ],
+)
+async def test_what_was_asked_for_before_has_to_run_too(
+    listing: Listing, stands: str, becomes: list[str], comes_to: str
+) -> None:
+    """The answer to who asked first was lost, or its resource manager has been started anew."""
+    listed, scheduler, nodes = listing
+    scheduler.says = [grpc.StatusCode.ALREADY_EXISTS]
+    listed.stands, listed.becomes = stands, becomes
+    if comes_to == "runs":
+        assert await nodes.create_app(ORDER) == [nodes.name(ORDER.instance)]
+        assert listed.stands == "RUNNING"
+    else:
+        with pytest.raises(Failed, match=comes_to):
+            await nodes.create_app(ORDER)
+    assert len(scheduler.created) == 1
+
+
+async def test_what_is_still_being_destroyed_makes_room_first(listing: Listing) -> None:
+    listed, scheduler, nodes = listing
+    scheduler.says = [grpc.StatusCode.ALREADY_EXISTS, pb.RUNNING]
+    listed.stands = "DESTROYING"
+    assert await nodes.create_app(ORDER) == [nodes.name(ORDER.instance)]
+    assert (listed.stands, len(scheduler.created)) == ("TERMINATED", 2)
+
+
+async def test_a_cluster_is_but_a_name(listing: Listing) -> None:
+    _, _, nodes = listing
     cluster = ClusterInst(deployment="docker")
     cluster.key.cloudlet_key.CopyFrom(PLACE)
     await nodes.create_cluster(cluster)
@@ -162,22 +207,6 @@ async def test_a_cluster_is_but_a_name(served: tuple[Scheduler, Nodes]) -> None:
     assert await nodes.resources() == RESOURCES
     with pytest.raises(Failed, match="no kubernetes"):
         await nodes.create_cluster(ClusterInst(deployment="kubernetes"))
-
-
-Listing: TypeAlias = tuple[Listed, Scheduler, Nodes]
-
-
-@pytest.fixture
-async def listing() -> AsyncIterator[Listing]:
-    listed, scheduler, server = Listed(), Scheduler(), grpc.aio.server()  # type: ignore[abstract]
-    add_InstancesServicer_to_server(listed, server)
-    add_InstanceServiceServicer_to_server(scheduler, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    nodes = Nodes(PLACE, f"127.0.0.1:{port}", "", RESOURCES, again_seconds=0.01)
-    yield listed, scheduler, nodes
-    await nodes.close()
-    await server.stop(None)
 
 
 async def test_a_command_is_run_beside_the_instance(listing: Listing) -> None:

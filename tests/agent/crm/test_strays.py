@@ -81,6 +81,10 @@ class Bench:
             self.hear(message)
         self.hear(None, SENDALL_END)
 
+    def says_ready(self, *names: str) -> bool:
+        infos = [self.crm.reports.get(ClusterInstInfo, cluster(name).key) for name in names]
+        return all(info is not None and info.state == READY for info in infos)
+
     async def until(self, true: Callable[[], object]) -> None:
         async with asyncio.timeout(SECONDS):
             while True:
@@ -139,7 +143,7 @@ async def test_what_is_made_meanwhile_is_left_alone(bench: Bench) -> None:
     for name in ("half", "new"):
         bench.hear(cluster(name, CREATE_REQUESTED))
     bench.hear(None, SENDALL_END)
-    await bench.until(lambda: bench.crm.reports.count(ClusterInstInfo, READY) == 2)
+    await bench.until(lambda: bench.says_ready("half", "new"))
     assert bench.platform.removing == []
     assert len(bench.platform.clusters) == 2
 
@@ -153,9 +157,9 @@ async def test_who_asks_for_one_again_waits_until_it_is_removed(bench: Bench) ->
     bench.hear(cluster("lost", CREATE_REQUESTED))
     for _ in range(10):
         await asyncio.sleep(0)
-    assert bench.crm.reports.count(ClusterInstInfo, READY) == 0
+    assert not bench.says_ready("lost")
     bench.platform.removes.set()
-    await bench.until(lambda: bench.crm.reports.count(ClusterInstInfo, READY))
+    await bench.until(lambda: bench.says_ready("lost"))
     assert list(bench.platform.clusters) == [bench.platform.name(cluster("lost"))]
 
 
@@ -165,7 +169,7 @@ async def test_what_went_while_it_was_away_is_cleared_away(bench: Bench) -> None
     for message in (App(key=AppKey(name="shop")), Flavor(key=FlavorKey(name="small"))):
         bench.hear(message)
     bench.hear(cluster("c", CREATE_REQUESTED))
-    await bench.until(lambda: bench.crm.reports.count(ClusterInstInfo, READY))
+    await bench.until(lambda: bench.says_ready("c"))
     bench.connect()
     await bench.all_told()
     await bench.until(lambda: not bench.platform.clusters)

@@ -115,10 +115,35 @@ async def test_it_hears_of_its_own_cloudlet_alone(caller: Caller, bound: str) ->
     assert refusal.message == "agent-7 may not hear of all cloudlets with this token"
 
 
-async def test_a_token_that_is_not_bound_speaks_of_any(
+async def test_a_token_that_names_no_cloudlet_speaks_of_none(
     caller: Caller, tokens: dict[str, str]
 ) -> None:
-    speaking = Speaking(caller, tokens["agent-7"], filtered=False)
+    """It is a node's, which has none."""
+    refusal = await Speaking(caller, tokens["agent-7"]).refused(stubs.info())
+    assert refusal.code is grpc.StatusCode.PERMISSION_DENIED
+    assert refusal.message == "agent-7 may not speak of cloudlet tele/west with this token"
+    refusal = await Speaking(caller, tokens["agent-7"], filtered=False).refused()
+    assert refusal.message == "agent-7 may not hear of all cloudlets with this token"
+    asked = CreateTokenRequest(label="more", cloudlets=["tele/west"])
+    creating = Entry(caller.channel).tokens.Create(
+        asked, metadata=bearer(tokens["agent-7"]), timeout=20
+    )
+    assert (await refused(creating)).message == "agent-7 may speak of no cloudlet with this token"
+
+
+@pytest.mark.parametrize("who", ["agent-7", "ole"])
+async def test_who_may_speak_of_any_is_said_to_or_may_change_them_anyway(
+    caller: Caller, tokens: dict[str, str], who: str
+) -> None:
+    token = tokens[who]
+    if who == "agent-7":
+        asked = CreateTokenRequest(user=who, label="all", cloudlets=["tele/west", "any"])
+        created = await Entry(caller.channel).tokens.Create(
+            asked, metadata=bearer(tokens["ada"]), timeout=20
+        )
+        assert list(created.token.cloudlets) == ["any"]
+        token = created.secret
+    speaking = Speaking(caller, token, filtered=False)
     await speaking(stubs.info("west"), stubs.info("east"))
     edge = Edge(caller.channel)
     while True:
@@ -140,6 +165,8 @@ async def test_nobody_gives_away_more_than_they_have(
     assert list((await create()).token.cloudlets) == ["tele/west"]
     refusal = await refused(create(cloudlets=["tele/west", "tele/east"]))
     assert refusal.code is grpc.StatusCode.PERMISSION_DENIED
+    refusal = await refused(create(cloudlets=["any"]))
+    assert refusal.message == "agent-7 may speak of tele/west alone with this token"
     assert (await refused(create(cloudlets=["west"]))).fields == ["cloudlets"]
     everything = ListTokensRequest(user="agent-7")
     listed = await entry.tokens.List(everything, metadata=bearer(tokens["ada"]), timeout=20)
