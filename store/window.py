@@ -104,7 +104,10 @@ class FleetWindow(Store):
                 await self._take_lines(session, what)
 
     async def _take_lines(self, session: AsyncSession, piece: LogPiece) -> None:
-        """The oldest pieces go once an app has written more than is kept of it."""
+        """The oldest pieces go once an app has written more than is kept of it. One that its node
+        dropped before it could tell it comes empty."""
+        if not piece.chunk.lines:
+            return
         place = (LogRow.pod == piece.pod) & (LogRow.app == piece.app)
         at = select(LogRow.number).where(place, LogRow.position == piece.chunk.offset)
         if await session.scalar(at):  # the node forgot that it had told
