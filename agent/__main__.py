@@ -14,10 +14,10 @@ import uvloop
 from agent.bearing import opened
 from agent.choosing import chosen
 from agent.instances import Terms
-from agent.runtime import Amounts
 from agent.whole import Agent, Plan
 from api import build
 from domain.errors import DomainError, Invalid
+from domain.placement import Amounts
 from logs import start_log
 from settings import Settings, read
 

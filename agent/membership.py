@@ -10,9 +10,10 @@ import structlog
 from pydantic import Field
 
 from agent.machine import Machine
-from agent.runtime import Amounts
 from domain.agents import SECRET
 from domain.frozen import Frozen
+from domain.metadata import ADDRESS, LABELS, POOL, RUNTIME
+from domain.placement import Amounts
 from protos.gen.kudo import scheduler_pb2 as pb
 from protos.gen.kudo.scheduler_pb2_grpc import NodeServiceStub
 
@@ -43,10 +44,10 @@ class Card(Frozen):
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
         told = {
-            "windlass-agent-address": self.address,
-            "windlass-pool": self.pool,
-            "windlass-labels": ",".join(f"{name}={value}" for name, value in self.labels),
-            "windlass-runtime": self.runtime,
+            ADDRESS: self.address,
+            POOL: self.pool,
+            LABELS: ",".join(f"{name}={value}" for name, value in self.labels),
+            RUNTIME: self.runtime,
             SECRET: self.secret,
         }
         return tuple((name, value) for name, value in told.items() if value)

@@ -18,7 +18,7 @@ from agent.ledger import Ledger
 from agent.machine import Machine
 from agent.membership import Card, Membership
 from agent.reporting import Reporting
-from agent.runtime import Amounts, Info, Runtime
+from agent.runtime import Info, Runtime
 from agent.serving import InstanceService, Node
 from agent.window import NodeWindow
 from api.door import Door, Service
@@ -26,6 +26,7 @@ from api.meters import Meters
 from api.rkt.public import About, PublicAPI
 from api.server import OPTIONS, Server
 from domain.frozen import Frozen
+from domain.placement import Amounts
 from protos.gen.agent import instance_pb2, node_pb2
 from protos.gen.rkt import api_pb2 as rkt_pb2
 

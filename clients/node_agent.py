@@ -23,6 +23,7 @@ from domain.errors import (
     Unsupported,
 )
 from domain.instance import Phase, Report
+from domain.metadata import COMMAND, HEALTH, INCARNATION, TENANT, WORKLOAD
 from domain.placement import Amounts
 from domain.ports import Vault
 from domain.probing import Probe
@@ -259,11 +260,11 @@ def _beside(order: Order) -> tuple[tuple[str, str], ...]:
     """What our agents are told that the original contract has no words for."""
     spec = order.spec
     beside = {
-        "windlass-incarnation": str(order.incarnation),
-        "windlass-tenant": order.tenant,
-        "windlass-workload": spec.demands.workload,
-        "windlass-command": json.dumps(spec.command) if spec.command else "",
-        "windlass-health": _health(spec.probe) if spec.probe else "",
+        INCARNATION: str(order.incarnation),
+        TENANT: order.tenant,
+        WORKLOAD: spec.demands.workload,
+        COMMAND: json.dumps(spec.command) if spec.command else "",
+        HEALTH: _health(spec.probe) if spec.probe else "",
     }
     return tuple((key, value) for key, value in beside.items() if value)
 

@@ -16,11 +16,12 @@ from agent.podman.kernel import killed_for_memory
 from agent.podman.rest import CALL_SECONDS, Rest, demultiplexed
 from agent.podman.service import Service
 from agent.process import ended
-from agent.runtime import Amounts, Condition, Info, Output, PortMap, Seen, Spec
+from agent.runtime import Condition, Info, Output, PortMap, Seen, Spec
 from agent.shim import signalled
 from domain.errors import Conflict, DomainError, Failed, NotFound, Overdue, Unavailable
 from domain.happening import SECOND_NS
 from domain.logline import moment
+from domain.placement import Amounts
 from domain.pod import Image
 
 NETWORK = "windlass"

@@ -13,14 +13,13 @@ from api.kudo.certificates import identity
 from api.kudo.leases import Leases
 from domain.agents import SECRET, Agents
 from domain.errors import DomainError, Forbidden, Invalid
+from domain.metadata import ADDRESS, LABELS, POOL, RUNTIME
 from domain.node import Candidate, NodePhase, Registered, Said, Welcome
 from protos.gen.kudo import scheduler_pb2 as pb
 from protos.gen.kudo.scheduler_pb2_grpc import NodeServiceServicer
 from store.nodes import Nodes
 
-ADDRESS, POOL, LABELS, RUNTIME = (
-    f"windlass-{name}" for name in ("agent-address", "pool", "labels", "runtime")
-)
+BESIDE = frozenset({ADDRESS, POOL, LABELS, RUNTIME, SECRET})
 """What our own agents say of themselves beside the request."""
 
 
@@ -92,7 +91,7 @@ class NodeService(NodeServiceServicer):
         beside = {
             key: str(value)
             for key, value in context.invocation_metadata() or ()
-            if key in (ADDRESS, POOL, LABELS, RUNTIME, SECRET)
+            if key in BESIDE
         }
         who = Candidate(
             id=id,
