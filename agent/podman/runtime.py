@@ -238,13 +238,14 @@ class Podman:
             ports=_ports(settings.get("Ports") or {}),
             log=Path(told["HostConfig"]["LogConfig"]["Path"]),
         )
-        if condition is Condition.RUNNING and not _alive(seen.pid):
-            if not _alive(int(state.get("ConmonPid") or -1)):
+        container = str(told["Id"])
+        if condition is Condition.RUNNING and not _is_of(container, seen.pid, "cgroup"):
+            if not _is_of(container, int(state.get("ConmonPid") or -1), "cmdline"):
                 update = {"condition": Condition.EXITED, "exit_code": 137, "lost": True}
                 return seen.model_copy(update={**update, "cgroup": ""})
         elif condition is Condition.EXITED:
             asked = pod in self._asked_to_end
-            oom = seen.exit_code == 137 and not asked and killed_for_memory(str(told["Id"]))
+            oom = seen.exit_code == 137 and not asked and killed_for_memory(container)
             return seen.model_copy(update={"oom": oom, "cgroup": ""})
         return seen
 
@@ -306,8 +307,12 @@ def _ns(text: str) -> int:
     return found if found and found > SECOND_NS else 0
 
 
-def _alive(pid: int) -> bool:
-    return pid > 0 and Path(f"/proc/{pid}").exists()
+def _is_of(container: str, pid: int, where: str) -> bool:
+    """Whether a process is a container's: its own is in a group of that name, and whoever watches
+    it was given it as a word. Any other has been given an id that was free again."""
+    with suppress(OSError):
+        return container.encode() in Path(f"/proc/{pid}/{where}").read_bytes()
+    return False
 
 
 async def proven(runtime: Podman) -> str:
