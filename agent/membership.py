@@ -12,7 +12,7 @@ from pydantic import Field
 from agent.machine import Machine
 from domain.agents import SECRET
 from domain.frozen import Frozen
-from domain.metadata import ADDRESS, LABELS, POOL, RUNTIME
+from domain.metadata import ADDRESS, ENCRYPTED, LABELS, POOL, RUNTIME
 from domain.placement import Amounts
 from protos.gen.kudo import scheduler_pb2 as pb
 from protos.gen.kudo.scheduler_pb2_grpc import NodeServiceStub
@@ -38,6 +38,8 @@ class Card(Frozen):
     pool: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     runtime: str = ""
+    encrypted: bool = False
+    """Whether it is reached by TLS, with that certificate."""
     secret: str = Field("", repr=False)
     """What whoever calls the agent has to carry. Empty: nothing."""
 
@@ -48,6 +50,7 @@ class Card(Frozen):
             POOL: self.pool,
             LABELS: ",".join(f"{name}={value}" for name, value in self.labels),
             RUNTIME: self.runtime,
+            ENCRYPTED: "true" if self.encrypted else "",
             SECRET: self.secret,
         }
         return tuple((name, value) for name, value in told.items() if value)

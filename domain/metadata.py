@@ -17,3 +17,6 @@ KEEP = "windlass-keep"
 
 ADDRESS, LABELS, RUNTIME = "windlass-agent-address", "windlass-labels", "windlass-runtime"
 """Where a node's agent is reached, what instances can ask of the node, and what carries them."""
+
+ENCRYPTED = "windlass-agent-encrypted"
+"""Whether the agent is reached by TLS, with the certificate that its node registers with."""
