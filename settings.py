@@ -216,6 +216,8 @@ class Agent(Part):
     listen: str = Field("127.0.0.1:50053", description="where the agent serves gRPC")
     address: str = Field("", description="where it is reached; empty: where it listens")
     certificate_file: Path | None = Field(None, description="PEM; none: its id is its token")
+    key_file: Path | None = Field(None, description="its key; with both the agent speaks TLS alone")
+    plaintext: bool = Field(False, description="listen beyond this machine without encryption")
     pool: str = Field("", description="the pool that the node belongs to")
     labels: dict[str, str] = Field({}, description="what instances can ask of a node")
     cpu: int = Field(0, description="thousandths of a core that it offers; 0: all")
@@ -243,7 +245,9 @@ class Nodes(Part):
         100_000, ge=0, description="and how many; beyond that the oldest go sooner"
     )
     agent_port: int = Field(50053, description="where an agent is asked that does not say where")
-    bare_tokens: bool = Field(True, description="whether nodes may register without certificate")
+    bare_tokens: bool = Field(
+        True, description="whether nodes may register without a certificate whose key they prove"
+    )
     restart: Restart = Field(Restart.NEVER, description="when instances of kudo are run again")
     stop_removes: bool = Field(False, description="whether Stop removes, as it first did")
     also_listen: str = Field(

@@ -14,11 +14,14 @@ import uvloop
 from agent.bearing import opened
 from agent.choosing import chosen
 from agent.instances import Terms
-from agent.runtime import Amounts
 from agent.whole import Agent, Plan
 from api import build
+from api.tls import Files
+from domain.access import is_loopback
 from domain.errors import DomainError, Invalid
+from domain.placement import Amounts
 from logs import start_log
+from settings import Agent as AgentSettings
 from settings import Settings, read
 
 KEEPALIVE = [
@@ -60,6 +63,7 @@ def planned(settings: Settings, node: str, version: str) -> Plan:
         listen=agent.listen,
         address=agent.address,
         certificate=certificate(agent.certificate_file) if agent.certificate_file else "",
+        tls=encryption(agent),
         pool=agent.pool,
         labels=tuple(agent.labels.items()),
         has=Amounts(cpu=agent.cpu, memory=agent.memory_mb, disk=agent.disk_gb),
@@ -73,6 +77,25 @@ def planned(settings: Settings, node: str, version: str) -> Plan:
         version=version,
         serves_anybody=agent.serves_anybody,
     )
+
+
+def encryption(said: AgentSettings) -> Files | None:
+    """What the agent's port is encrypted with. Invalid if others can reach it, it is not encrypted
+    and nobody has said that this is meant."""
+    if said.certificate_file and said.key_file:
+        return Files(said.certificate_file, said.key_file)
+    if said.key_file:
+        raise Invalid(
+            "the agent has a key and no certificate",
+            do="set WINDLASS_AGENT__CERTIFICATE_FILE to the key's certificate, PEM",
+        )
+    if not (is_loopback(said.listen) or said.plaintext or said.serves_anybody):
+        raise Invalid(
+            f"what is said to the agent at {said.listen} would not be encrypted",
+            do="set WINDLASS_AGENT__CERTIFICATE_FILE and WINDLASS_AGENT__KEY_FILE, or say that it "
+            "is meant so: WINDLASS_AGENT__PLAINTEXT=true",
+        )
+    return None
 
 
 def certificate(path: Path) -> str:

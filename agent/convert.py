@@ -6,23 +6,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agent.orders import Health, Order, Record, State, Status
-from agent.runtime import Amounts, PortMap
+from agent.orders import Order, Record, State, Status
+from agent.runtime import PortMap
 from domain.errors import Invalid
+from domain.metadata import COMMAND, HEALTH, INCARNATION, KEEP, TENANT, WORKLOAD
+from domain.placement import Amounts
 from domain.pod import Pairs
+from domain.probing import Probe
 from domain.registries import CREDENTIALS
 from protos.gen.agent import instance_pb2 as agent_pb2
 from protos.gen.agent import node_pb2 as pb
-
-INCARNATION, HEALTH, TENANT, WORKLOAD, COMMAND, KEEP = (
-    "windlass-incarnation",
-    "windlass-health",
-    "windlass-tenant",
-    "windlass-workload",
-    "windlass-command",
-    "windlass-keep",
-)
-"""Metadata in which our scheduler says what the first contract has no fields for."""
 
 WORDS = {
     State.STARTING: agent_pb2.STARTING,
@@ -61,7 +54,7 @@ def order(instance: agent_pb2.Instance, metadata: Metadata) -> Order:
             ),
             ip=instance.ip,
             credentials=told.get(CREDENTIALS, ""),
-            health=Health.model_validate(_json(told[HEALTH])) if told.get(HEALTH) else None,
+            health=Probe.model_validate(_json(told[HEALTH])) if told.get(HEALTH) else None,
         )
     except ValidationError as error:
         wrong = ", ".join(".".join(map(str, each["loc"])) for each in error.errors())

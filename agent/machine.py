@@ -5,7 +5,7 @@ import shutil
 import time
 from pathlib import Path
 
-from agent.runtime import Amounts
+from domain.placement import Amounts
 
 GIGA = 10**9
 

@@ -10,9 +10,10 @@ import structlog
 from pydantic import Field
 
 from agent.machine import Machine
-from agent.runtime import Amounts
 from domain.agents import SECRET
 from domain.frozen import Frozen
+from domain.metadata import ADDRESS, ENCRYPTED, LABELS, POOL, RUNTIME
+from domain.placement import Amounts
 from protos.gen.kudo import scheduler_pb2 as pb
 from protos.gen.kudo.scheduler_pb2_grpc import NodeServiceStub
 
@@ -37,16 +38,19 @@ class Card(Frozen):
     pool: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     runtime: str = ""
+    encrypted: bool = False
+    """Whether it is reached by TLS, with that certificate."""
     secret: str = Field("", repr=False)
     """What whoever calls the agent has to carry. Empty: nothing."""
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
         told = {
-            "windlass-agent-address": self.address,
-            "windlass-pool": self.pool,
-            "windlass-labels": ",".join(f"{name}={value}" for name, value in self.labels),
-            "windlass-runtime": self.runtime,
+            ADDRESS: self.address,
+            POOL: self.pool,
+            LABELS: ",".join(f"{name}={value}" for name, value in self.labels),
+            RUNTIME: self.runtime,
+            ENCRYPTED: "true" if self.encrypted else "",
             SECRET: self.secret,
         }
         return tuple((name, value) for name, value in told.items() if value)

@@ -4,9 +4,11 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from agent.runtime import Amounts, PortMap, Spec
+from agent.runtime import PortMap, Spec
 from domain.frozen import Frozen
+from domain.placement import Amounts
 from domain.pod import INCARNATION, INSTANCE, NODE, TENANT, WORKLOAD, Image, Pairs, PodState, pod_id
+from domain.probing import Probe
 
 
 class State(StrEnum):
@@ -26,21 +28,6 @@ FINAL = frozenset({State.TERMINATED, State.CRASHED, State.FAILED})
 """Nothing follows on these, but that what is left is cleared away."""
 
 
-class Health(Frozen):
-    """How to find out whether an instance works. One of the three is given."""
-
-    command: tuple[str, ...] = ()
-    http: str = ""
-    """`:PORT/PATH`, by the port inside."""
-    tcp: int = 0
-    interval_seconds: float = 10.0
-    timeout_seconds: float = 3.0
-    retries: int = 3
-    """So many in a row, and it is unhealthy."""
-    start_seconds: float = 5.0
-    """Until then nothing is asked."""
-
-
 class Order(Frozen):
     """An instance that is to run here, in one of its incarnations."""
 
@@ -55,7 +42,7 @@ class Order(Frozen):
     limits: Amounts = Amounts()
     ports: tuple[PortMap, ...] = ()
     ip: str = ""
-    health: Health | None = None
+    health: Probe | None = None
     credentials: str = Field("", repr=False)
     """What opens the registry of its image; forgotten once the image is here."""
     plain: bool = False

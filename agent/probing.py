@@ -3,9 +3,9 @@
 import asyncio
 from urllib.parse import quote
 
-from agent.orders import Health
 from agent.runtime import Runtime, Seen
 from domain.errors import DomainError
+from domain.probing import Probe
 
 READ_BYTES = 64
 
@@ -14,7 +14,7 @@ class UnhealthyError(Exception):
     """What was wrong the last time."""
 
 
-async def until_unhealthy(health: Health, runtime: Runtime, seen: Seen) -> str:
+async def until_unhealthy(health: Probe, runtime: Runtime, seen: Seen) -> str:
     """Ask again and again, and answer, with what was wrong, once too many answers were bad in a
     row."""
     await asyncio.sleep(health.start_seconds)
@@ -32,7 +32,7 @@ async def until_unhealthy(health: Health, runtime: Runtime, seen: Seen) -> str:
         await asyncio.sleep(health.interval_seconds)
 
 
-async def _probe(health: Health, runtime: Runtime, seen: Seen) -> None:
+async def _probe(health: Probe, runtime: Runtime, seen: Seen) -> None:
     if health.command:
         output = await runtime.exec(seen.pod, health.command, health.timeout_seconds)
         if output.exit_code:

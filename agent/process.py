@@ -17,9 +17,10 @@ from typing import Any
 
 from agent import shim
 from agent.manifests import builtin_image
-from agent.runtime import Amounts, Condition, Info, Output, PortMap, Seen, Spec
+from agent.runtime import Condition, Info, Output, PortMap, Seen, Spec
 from agent.uris import BUILTIN, BUILTINS, source
 from domain.errors import Conflict, NotFound, Overdue, Unavailable, Unsupported
+from domain.placement import Amounts
 from domain.pod import Image
 
 NOBODY = 65534

@@ -16,6 +16,10 @@ from protos.gen.agent import node_pb2 as pb
 from protos.gen.agent.node_pb2_grpc import WindowStub
 
 AT_ONCE = 200
+REPORT_BYTES = 2**20
+"""A report is full with so much. A control plane takes four times that, and what it refuses for its
+size it would refuse for ever."""
+
 LOOK_SECONDS = 1.0
 CALL_SECONDS = 20.0
 MOST_PAUSE_SECONDS = 15.0
@@ -58,15 +62,25 @@ class Reporting:
 
     async def tell(self) -> int:
         """Tell what is to be told, so much as goes at once, and say how much that was."""
-        letters = self._ledger.letters(AT_ONCE)
-        if not letters:
+        items = self._next()
+        if not items:
             return 0
-        report = pb.ReportRequest(
-            node=self._node, epoch=self._ledger.epoch, items=map(self._item, letters)
-        )
+        report = pb.ReportRequest(node=self._node, epoch=self._ledger.epoch, items=items)
         answer = await self._window.Report(report, metadata=self._proof, timeout=CALL_SECONDS)
         self._ledger.taken(answer.taken)
-        return len(letters)
+        return len(items)
+
+    def _next(self) -> list[pb.Item]:
+        """What fits into one report, and one item however large it is."""
+        items: list[pb.Item] = []
+        size = 0
+        for letter in self._ledger.letters(AT_ONCE):
+            item = self._item(letter)
+            size += item.ByteSize()
+            if items and size > REPORT_BYTES:
+                break
+            items.append(item)
+        return items
 
     def _item(self, letter: Letter) -> pb.Item:
         if letter.kind == "log":

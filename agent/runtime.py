@@ -10,18 +10,11 @@ from pathlib import Path
 from typing import Protocol
 
 from domain.frozen import Frozen
+from domain.placement import Amounts
 from domain.pod import Image, Pairs
 
 APP = "app"
 """The name of the one app that our pods have."""
-
-
-class Amounts(Frozen):
-    """Thousandths of a core, MB of 10^6 bytes, GB of 10^9 bytes. 0: no limit."""
-
-    cpu: int = 0
-    memory: int = 0
-    disk: int = 0
 
 
 class PortMap(Frozen):
@@ -41,6 +34,7 @@ class Spec(Frozen):
     command: tuple[str, ...] = ()
     """Instead of the image's own. Words, which no shell reads."""
     limits: Amounts = Amounts()
+    """0: none."""
     ports: tuple[PortMap, ...] = ()
     ip: str = ""
 

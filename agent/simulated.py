@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.manifests import builtin_image
-from agent.runtime import Amounts, Condition, Info, Output, Seen, Spec
+from agent.runtime import Condition, Info, Output, Seen, Spec
 from agent.uris import BUILTIN, BUILTINS, source
 from domain.errors import Conflict, DomainError, NotFound
 from domain.logline import Line, written
+from domain.placement import Amounts
 from domain.pod import Format, Image
 
 FIRST_PID = 100_000

@@ -18,14 +18,16 @@ from agent.ledger import Ledger
 from agent.machine import Machine
 from agent.membership import Card, Membership
 from agent.reporting import Reporting
-from agent.runtime import Amounts, Info, Runtime
+from agent.runtime import Info, Runtime
 from agent.serving import InstanceService, Node
 from agent.window import NodeWindow
 from api.door import Door, Service
 from api.meters import Meters
 from api.rkt.public import About, PublicAPI
 from api.server import OPTIONS, Server
+from api.tls import Certificates, Files
 from domain.frozen import Frozen
+from domain.placement import Amounts
 from protos.gen.agent import instance_pb2, node_pb2
 from protos.gen.rkt import api_pb2 as rkt_pb2
 
@@ -52,6 +54,8 @@ class Plan(Frozen):
     """Where the control plane reaches it. Empty: where it listens."""
     certificate: str = ""
     """PEM. Empty: the node's id is its token."""
+    tls: Files | None = None
+    """Where that lies, with its key. Without it what is said to the agent is not encrypted."""
     pool: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     has: Amounts = Amounts()
@@ -96,7 +100,14 @@ class Agent:
         await self.instances.adopt()
         meters = Meters()
         door = Door(meters, ControlGate(self._secret) if self._secret else None)
-        self._server = Server(self._services(info), meters, door=door, options=LASTING)
+        self._server = Server(
+            self._services(info),
+            meters,
+            door=door,
+            options=LASTING,
+            setting="WINDLASS_AGENT__LISTEN",
+            certificates=Certificates(self._plan.tls) if self._plan.tls else None,
+        )
         listens = await self._server.start(self._plan.listen)
         card = Card(
             node=self._plan.node,
@@ -105,6 +116,7 @@ class Agent:
             pool=self._plan.pool,
             labels=self._plan.labels,
             runtime=info.name,
+            encrypted=self._plan.tls is not None,
             secret=self._secret,
         )
         self._membership = Membership(card, self._channel, self._machine)

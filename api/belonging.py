@@ -8,7 +8,7 @@ import hmac
 
 from api.asking import Context, principal
 from domain.access import Role
-from domain.agents import SECRET, registrar_of, secret_of
+from domain.agents import SECRET, Trust, registrar_of, trust_of
 from domain.errors import Forbidden, NotFound
 from domain.ports import Vault
 
@@ -17,11 +17,10 @@ class Belonging:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
-    async def claim(self, node: str, secret: str) -> None:
-        """Remember that the node is the caller's, and the secret of its agent. Empty: it has
-        none."""
+    async def claim(self, node: str, trust: Trust) -> None:
+        """Remember that the node is the caller's, and what its agent told."""
         await self._vault.keep(registrar_of(node), principal().name.encode())
-        await self._vault.keep(secret_of(node), secret.encode())
+        await self._vault.keep(trust_of(node), trust.kept())
 
     async def check(self, node: str) -> None:
         """Forbidden if the node is another agent's."""
@@ -37,12 +36,24 @@ class Belonging:
                 do="run each agent with the token of the user that its node was registered with",
             )
 
+    async def succeed(self, node: str, trust: Trust) -> None:
+        """Forbidden if the node's agent has shown that it has its certificate's key, and nothing
+        would have to show that any more."""
+        kept = await self._kept(trust_of(node))
+        if kept and Trust.opened(kept).certificate and not trust.certificate:
+            raise Forbidden(
+                f"node {node} has spoken TLS and does not any more",
+                subject=node,
+                reason="NODE_NOT_YOURS",
+                do="start its agent with its certificate and key, or unregister the node first",
+            )
+
     async def prove(self, node: str, context: Context) -> None:
         """Forbidden unless the call carries the secret that the node's agent told when it
         registered. NotFound if there was no such node."""
         await self.check(node)
-        wanted = await self._kept(secret_of(node))
-        if wanted is None:
+        kept = await self._kept(trust_of(node))
+        if kept is None:
             raise NotFound(
                 f"there is no node {node}",
                 subject=node,
@@ -51,6 +62,7 @@ class Belonging:
             )
         carried = dict(context.invocation_metadata() or ()).get(SECRET, "")
         raw = carried if isinstance(carried, bytes) else carried.encode()
+        wanted = Trust.opened(kept).secret.encode()
         if wanted and not hmac.compare_digest(raw, wanted):
             raise Forbidden(
                 f"this is not what node {node} told when it registered: it is not the node",

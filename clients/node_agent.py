@@ -6,13 +6,13 @@ Scheduler and agent number the same words differently, so what crosses is the wo
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import grpc
 import grpc.aio
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 
-from domain.agents import Order, Output, secret_of
+from domain.agents import Order, Output, Trust, trust_of
 from domain.errors import (
     Conflict,
     DomainError,
@@ -23,6 +23,7 @@ from domain.errors import (
     Unsupported,
 )
 from domain.instance import Phase, Report
+from domain.metadata import COMMAND, HEALTH, INCARNATION, TENANT, WORKLOAD
 from domain.placement import Amounts
 from domain.ports import Vault
 from domain.probing import Probe
@@ -77,31 +78,40 @@ Known = tuple[tuple[str, str], ...]
 Reply = TypeVar("Reply")
 
 
+class Way(NamedTuple):
+    """How an agent is reached."""
+
+    channel: grpc.aio.Channel
+    known: Known
+    """What has it take our calls."""
+
+
 class NodeAgents:
-    """The agents of `domain.agents`, over gRPC. One channel for each address. Every call carries
-    the secret that its agent told when it registered; original agents told none."""
+    """The agents of `domain.agents`, over gRPC. One channel for each address and certificate. Every
+    call carries the secret that its agent told when it registered; original agents told none."""
 
     def __init__(self, vault: Vault, *, answer_seconds: float = ANSWER_SECONDS) -> None:
         self._vault = vault
         self._answer_seconds = answer_seconds
-        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._channels: dict[tuple[str, str], grpc.aio.Channel] = {}
 
-    async def reach(self, address: str) -> None:
+    async def reach(self, node: str, address: str, certificate: str = "") -> None:
+        whose = " that holds the key of its certificate" if certificate else ""
         try:
-            async with grpc.aio.insecure_channel(address) as channel:
+            async with _opened(address, node, certificate) as channel:
                 await asyncio.wait_for(channel.channel_ready(), REACH_SECONDS)
         except TimeoutError as error:
             raise Unavailable(
-                f"no agent answers at {address}",
+                f"no agent{whose} answers at {address}",
                 subject=address,
                 reason="AGENT_UNREACHABLE",
                 do="start the agent before it registers, and let it be reached there",
             ) from error
 
     async def run(self, order: Order) -> AsyncGenerator[Report, None]:
-        stub = InstanceServiceStub(self._channel(order.address))
-        known = await self._known(order.node)
-        beside = (*known, *_beside(order), *await self._opens(order.spec.uri))
+        way = await self._way(order.node, order.address)
+        beside = (*way.known, *_beside(order), *await self._opens(order.spec.uri))
+        stub = InstanceServiceStub(way.channel)
         stream = stub.create(await self._instance(order), metadata=beside)
         try:
             patience: float | None = self._answer_seconds
@@ -123,24 +133,26 @@ class NodeAgents:
             stream.cancel()
 
     async def start(self, order: Order) -> None:
-        stub = NodeStub(self._channel(order.address))
         try:
             await self._asked(
                 order,
                 "Start",
-                lambda known: stub.Start(_copy(order), metadata=known, timeout=CALL_SECONDS),
+                lambda way: NodeStub(way.channel).Start(
+                    _copy(order), metadata=way.known, timeout=CALL_SECONDS
+                ),
             )
         except Unsupported as error:
             raise NotFound(f"the agent of {order.node} keeps nothing that it stops") from error
 
     async def stop(self, order: Order) -> bool:
-        stub = NodeStub(self._channel(order.address))
         request = node_pb2.StopRequest(copy=_copy(order))
         try:
             await self._asked(
                 order,
                 "Stop",
-                lambda known: stub.Stop(request, metadata=known, timeout=CALL_SECONDS),
+                lambda way: NodeStub(way.channel).Stop(
+                    request, metadata=way.known, timeout=CALL_SECONDS
+                ),
             )
         except Unsupported:  # an original agent, which removes what it stops
             await self._signal(order, pb.STOP)
@@ -150,12 +162,13 @@ class NodeAgents:
         return True
 
     async def destroy(self, order: Order) -> None:
-        stub = NodeStub(self._channel(order.address))
         try:
             await self._asked(
                 order,
                 "Destroy",
-                lambda known: stub.Destroy(_copy(order), metadata=known, timeout=CALL_SECONDS),
+                lambda way: NodeStub(way.channel).Destroy(
+                    _copy(order), metadata=way.known, timeout=CALL_SECONDS
+                ),
             )
         except Unsupported:
             await self._signal(order, pb.KILL)
@@ -166,12 +179,12 @@ class NodeAgents:
     async def execute(
         self, node: str, address: str, instance: str, command: Sequence[str], seconds: float
     ) -> Output:
-        stub = NodeStub(self._channel(address))
         request = node_pb2.ExecRequest(instance=instance, command=command, timeout_seconds=seconds)
-        known, limit = await self._known(node), (seconds or EXEC_SECONDS) + SLACK_SECONDS
+        way, limit = await self._way(node, address), (seconds or EXEC_SECONDS) + SLACK_SECONDS
+        told = NodeStub(way.channel).Exec(request, metadata=way.known, timeout=limit)
         stdout, stderr, code = b"", b"", 0
         try:
-            async for output in stub.Exec(request, metadata=known, timeout=limit):
+            async for output in told:
                 stdout, stderr = stdout + output.stdout, stderr + output.stderr
                 code = output.exit_code
         except grpc.aio.AioRpcError as error:
@@ -185,25 +198,24 @@ class NodeAgents:
     async def _signal(self, order: Order, signal: pb.Signal.ValueType) -> None:
         """Tell an original agent, which answers once it has accepted. One that knows of nothing
         has nothing left."""
-        stub = InstanceServiceStub(self._channel(order.address))
         request = pb.SignalInstruction(instance=pb.Instance(id=order.instance), signal=signal)
         try:
             await self._asked(
                 order,
                 "signal",
-                lambda known: stub.signal(
-                    request, metadata=(*known, *_beside(order)), timeout=CALL_SECONDS
+                lambda way: InstanceServiceStub(way.channel).signal(
+                    request, metadata=(*way.known, *_beside(order)), timeout=CALL_SECONDS
                 ),
             )
         except NotFound:
             return
 
     async def _asked(
-        self, order: Order, call: str, ask: Callable[[Known], Awaitable[Reply]]
+        self, order: Order, call: str, ask: Callable[[Way], Awaitable[Reply]]
     ) -> Reply:
-        known = await self._known(order.node)
+        way = await self._way(order.node, order.address)
         try:
-            return await ask(known)
+            return await ask(way)
         except grpc.aio.AioRpcError as error:
             raise _translated(order.node, call, error) from error
 
@@ -214,14 +226,18 @@ class NodeAgents:
             return _instance(order, spec.environment)
         return _instance(order, json.loads(await self._vault.open(spec.sealed)))
 
-    async def _known(self, node: str) -> Known:
-        """What has the agent of a node take our call. It is read anew each time: an agent that lost
-        its memory has told another."""
+    async def _way(self, node: str, address: str) -> Way:
+        """What it told is read anew each time: an agent that lost its memory has told another
+        secret, and certificates are renewed."""
         try:
-            secret = await self._vault.open(secret_of(node))
+            trust = Trust.opened(await self._vault.open(trust_of(node)))
         except NotFound:
-            return ()
-        return (("authorization", f"Bearer {secret.decode()}"),) if secret else ()
+            trust = Trust()
+        at = (address, trust.certificate)
+        if at not in self._channels:
+            self._channels[at] = _opened(address, node, trust.certificate)
+        known = (("authorization", f"Bearer {trust.secret}"),) if trust.secret else ()
+        return Way(self._channels[at], known)
 
     async def _opens(self, uri: str) -> Known:
         """What opens the registry that an image comes from, if we were told."""
@@ -234,10 +250,14 @@ class NodeAgents:
             return ()
         return ((CREDENTIALS, kept.decode()),)
 
-    def _channel(self, address: str) -> grpc.aio.Channel:
-        if address not in self._channels:
-            self._channels[address] = grpc.aio.insecure_channel(address, options=KEEPALIVE)
-        return self._channels[address]
+
+def _opened(address: str, node: str, certificate: str) -> grpc.aio.Channel:
+    """A channel to a node's agent and to nobody else, if it has a certificate."""
+    if not certificate:
+        return grpc.aio.insecure_channel(address, options=KEEPALIVE)
+    trusted = grpc.ssl_channel_credentials(certificate.encode())
+    named = ("grpc.ssl_target_name_override", node)
+    return grpc.aio.secure_channel(address, trusted, options=[*KEEPALIVE, named])
 
 
 def _instance(order: Order, environment: Sequence[str]) -> pb.Instance:
@@ -259,11 +279,11 @@ def _beside(order: Order) -> tuple[tuple[str, str], ...]:
     """What our agents are told that the original contract has no words for."""
     spec = order.spec
     beside = {
-        "windlass-incarnation": str(order.incarnation),
-        "windlass-tenant": order.tenant,
-        "windlass-workload": spec.demands.workload,
-        "windlass-command": json.dumps(spec.command) if spec.command else "",
-        "windlass-health": _health(spec.probe) if spec.probe else "",
+        INCARNATION: str(order.incarnation),
+        TENANT: order.tenant,
+        WORKLOAD: spec.demands.workload,
+        COMMAND: json.dumps(spec.command) if spec.command else "",
+        HEALTH: _health(spec.probe) if spec.probe else "",
     }
     return tuple((key, value) for key, value in beside.items() if value)
 

@@ -159,7 +159,7 @@ def wait(failures: int, free: int) -> timedelta:
 def is_open(mode: str, addresses: Iterable[str], *, beyond_loopback: bool) -> bool:
     """Whether whoever does not sign in may do everything, at doors that listen there. Invalid if
     that was said of doors which others can reach, and was not said twice."""
-    inside = all(map(_is_loopback, addresses))
+    inside = all(map(is_loopback, addresses))
     if mode != "open":
         return not mode and inside
     if not inside and not beyond_loopback:
@@ -172,7 +172,8 @@ def is_open(mode: str, addresses: Iterable[str], *, beyond_loopback: bool) -> bo
     return True
 
 
-def _is_loopback(address: str) -> bool:
+def is_loopback(address: str) -> bool:
+    """Whether nobody but this machine can reach who listens there."""
     host = address.rpartition(":")[0].strip("[]")
     if host == "localhost":
         return True

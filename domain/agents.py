@@ -7,6 +7,8 @@ another try, every other DomainError is final."""
 from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol
 
+from pydantic import Field
+
 from domain.frozen import Frozen
 from domain.instance import InstanceSpec, Port, Report
 
@@ -40,9 +42,26 @@ SECRET = "windlass-agent-secret"  # noqa: S105 (the name of metadata)
 """The metadata in which an agent tells its secret, and proves with it later who it is."""
 
 
-def secret_of(node: str) -> str:
-    """Under which reference the secret lies that has a node's agent take our calls. An empty one,
-    or none, is an agent's that asks nobody."""
+class Trust(Frozen):
+    """What the agent of a node told when it registered."""
+
+    secret: str = Field("", repr=False)
+    """It has the agent take our calls. Empty: it asks nobody."""
+    certificate: str = ""
+    """PEM, by which we know it. Empty: what is said to it is not encrypted."""
+
+    def kept(self) -> bytes:
+        """As it lies in the vault; without a certificate it is the secret and nothing else."""
+        return f"{self.secret}\n{self.certificate}".rstrip("\n").encode()
+
+    @classmethod
+    def opened(cls, kept: bytes) -> "Trust":
+        secret, _, certificate = kept.decode().partition("\n")
+        return cls(secret=secret, certificate=certificate)
+
+
+def trust_of(node: str) -> str:
+    """Under which reference that lies. None there is an original agent."""
     return f"node/{node}/agent"
 
 
@@ -59,8 +78,9 @@ def environment_of(uid: str) -> str:
 class Agents(Protocol):
     """The agents on nodes, each asked at its own address."""
 
-    async def reach(self, address: str) -> None:
-        """Make sure that an agent answers there. Unavailable if none does."""
+    async def reach(self, node: str, address: str, certificate: str = "") -> None:
+        """Make sure that an agent answers there; with a certificate, the one that holds its key.
+        Unavailable if none does."""
 
     def run(self, order: Order) -> AsyncGenerator[Report, None]:
         """Have the copy made, unless it is there, and tell what becomes of it until it has ended.

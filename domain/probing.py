@@ -16,5 +16,5 @@ class Probe(Frozen):
     timeout_seconds: float = 3.0
     retries: int = 3
     """So many times in a row it may not work; then it is ended as FAILED."""
-    start_seconds: float = 0.0
+    start_seconds: float = 5.0
     """So long after its start it need not work yet."""

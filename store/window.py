@@ -40,8 +40,9 @@ def _away() -> ColumnElement[bool]:
 
 
 @lru_cache(maxsize=READ)
-def _pod(document: str) -> Pod:
-    return Pod.model_validate_json(document)
+def _pod(document: str, away: str = "") -> Pod:
+    """The pod, as it is shown while its node is away in this way, if it is."""
+    return _pod(document).on_node_away(away) if away else Pod.model_validate_json(document)
 
 
 class FleetWindow(Store):
@@ -104,7 +105,10 @@ class FleetWindow(Store):
                 await self._take_lines(session, what)
 
     async def _take_lines(self, session: AsyncSession, piece: LogPiece) -> None:
-        """The oldest pieces go once an app has written more than is kept of it."""
+        """The oldest pieces go once an app has written more than is kept of it. One that its node
+        dropped before it could tell it comes empty."""
+        if not piece.chunk.lines:
+            return
         place = (LogRow.pod == piece.pod) & (LogRow.app == piece.app)
         at = select(LogRow.number).where(place, LogRow.position == piece.chunk.offset)
         if await session.scalar(at):  # the node forgot that it had told
@@ -129,10 +133,7 @@ class FleetWindow(Store):
             chosen = chosen.where(PodRow.tenant == tenant)
         gone = await session.execute(select(NodeRow.id, NodeRow.phase).where(_away()))
         away = dict(gone.all())
-        return [
-            _pod(document).on_node_away(away[on]) if on in away else _pod(document)
-            for document, on in await session.execute(chosen)
-        ]
+        return [_pod(document, away.get(on, "")) for document, on in await session.execute(chosen)]
 
     @reading
     async def images(self, session: AsyncSession, *, node: str = "") -> Sequence[Image]:

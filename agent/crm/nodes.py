@@ -16,6 +16,7 @@ from agent.crm import names
 from agent.crm.names import Instance
 from agent.crm.platform import RUN_SECONDS, AppOrder, Output, Resources, words
 from domain.errors import Failed
+from domain.metadata import COMMAND, POOL, RESTART
 from protos.gen.edge.app_inst_pb2 import AppInst
 from protos.gen.edge.cloudlet_pb2 import CloudletKey
 from protos.gen.edge.clusterinst_pb2 import ClusterInst
@@ -32,10 +33,6 @@ from protos.gen.ops.instances_pb2 import (
 from protos.gen.ops.instances_pb2_grpc import InstancesStub
 
 DOCKER = "docker"
-POOL, RESTART, COMMAND = "windlass-pool", "windlass-restart", "windlass-command"
-"""Metadata that says which nodes an instance may be placed on, when it is run again, and what it
-runs instead of what its image says."""
-
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
 AGAIN_SECONDS = 2.0

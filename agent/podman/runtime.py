@@ -16,11 +16,12 @@ from agent.podman.kernel import killed_for_memory
 from agent.podman.rest import CALL_SECONDS, Rest, demultiplexed
 from agent.podman.service import Service
 from agent.process import ended
-from agent.runtime import Amounts, Condition, Info, Output, PortMap, Seen, Spec
+from agent.runtime import Condition, Info, Output, PortMap, Seen, Spec
 from agent.shim import signalled
 from domain.errors import Conflict, DomainError, Failed, NotFound, Overdue, Unavailable
 from domain.happening import SECOND_NS
 from domain.logline import moment
+from domain.placement import Amounts
 from domain.pod import Image
 
 NETWORK = "windlass"
@@ -237,13 +238,14 @@ class Podman:
             ports=_ports(settings.get("Ports") or {}),
             log=Path(told["HostConfig"]["LogConfig"]["Path"]),
         )
-        if condition is Condition.RUNNING and not _alive(seen.pid):
-            if not _alive(int(state.get("ConmonPid") or -1)):
+        container = str(told["Id"])
+        if condition is Condition.RUNNING and not _is_of(container, seen.pid, "cgroup"):
+            if not _is_of(container, int(state.get("ConmonPid") or -1), "cmdline"):
                 update = {"condition": Condition.EXITED, "exit_code": 137, "lost": True}
                 return seen.model_copy(update={**update, "cgroup": ""})
         elif condition is Condition.EXITED:
             asked = pod in self._asked_to_end
-            oom = seen.exit_code == 137 and not asked and killed_for_memory(str(told["Id"]))
+            oom = seen.exit_code == 137 and not asked and killed_for_memory(container)
             return seen.model_copy(update={"oom": oom, "cgroup": ""})
         return seen
 
@@ -305,8 +307,12 @@ def _ns(text: str) -> int:
     return found if found and found > SECOND_NS else 0
 
 
-def _alive(pid: int) -> bool:
-    return pid > 0 and Path(f"/proc/{pid}").exists()
+def _is_of(container: str, pid: int, where: str) -> bool:
+    """Whether a process is a container's: its own is in a group of that name, and whoever watches
+    it was given it as a word. Any other has been given an id that was free again."""
+    with suppress(OSError):
+        return container.encode() in Path(f"/proc/{pid}/{where}").read_bytes()
+    return False
 
 
 async def proven(runtime: Podman) -> str:

@@ -15,18 +15,13 @@ from domain.instance import (
     check,
     no_limit,
 )
+from domain.metadata import COMMAND, POOL, RESTART, WORKLOAD
 from domain.naming import is_label_key, is_label_value
 from domain.node import Registered
 from domain.placement import Amounts, Demands
 from protos.gen.kudo import scheduler_pb2 as pb
 
 MOST_LABELS = 64
-
-
-POOL, RESTART, WORKLOAD, COMMAND = (
-    f"windlass-{name}" for name in ("pool", "restart", "workload", "command")
-)
-"""What our own callers say of an instance beside the request."""
 
 
 def instance(

@@ -1,7 +1,7 @@
 """The node service: who offers room, and that they are still there."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from urllib.parse import unquote
 
 from google.protobuf.empty_pb2 import Empty
@@ -11,17 +11,18 @@ from api.belonging import Belonging
 from api.kudo import convert, states
 from api.kudo.certificates import identity
 from api.kudo.leases import Leases
-from domain.agents import SECRET, Agents
+from domain.agents import SECRET, Agents, Trust
 from domain.errors import DomainError, Forbidden, Invalid
+from domain.metadata import ADDRESS, ENCRYPTED, LABELS, POOL, RUNTIME
 from domain.node import Candidate, NodePhase, Registered, Said, Welcome
 from protos.gen.kudo import scheduler_pb2 as pb
 from protos.gen.kudo.scheduler_pb2_grpc import NodeServiceServicer
 from store.nodes import Nodes
 
-ADDRESS, POOL, LABELS, RUNTIME = (
-    f"windlass-{name}" for name in ("agent-address", "pool", "labels", "runtime")
-)
+BESIDE = frozenset({ADDRESS, POOL, LABELS, RUNTIME, ENCRYPTED, SECRET})
 """What our own agents say of themselves beside the request."""
+
+UNPROVEN = "nothing proves that the node has its certificate's key: its agent does not speak TLS"
 
 
 class NodeService(NodeServiceServicer):
@@ -90,9 +91,7 @@ class NodeService(NodeServiceServicer):
         except Invalid as error:
             return Registered(outcome=Welcome.BAD_CERTIFICATE, says=error.message)
         beside = {
-            key: str(value)
-            for key, value in context.invocation_metadata() or ()
-            if key in (ADDRESS, POOL, LABELS, RUNTIME, SECRET)
+            key: str(value) for key, value in context.invocation_metadata() or () if key in BESIDE
         }
         who = Candidate(
             id=id,
@@ -102,10 +101,14 @@ class NodeService(NodeServiceServicer):
             labels=convert.labels(beside.get(LABELS, "")),
             runtime=beside.get(RUNTIME, "")[:32],
         )
+        trust = _trust(certificate if fingerprint else "", beside)
+        if not (trust.certificate or self._bare_tokens):
+            return Registered(outcome=Welcome.BAD_CERTIFICATE, says=UNPROVEN)
         try:
             if (there := await self._nodes.find(id)) and there.phase is not NodePhase.GONE:
                 await self._belonging.check(id)
-            await self._agents.reach(who.address)
+                await self._belonging.succeed(id, trust)
+            await self._agents.reach(id, who.address, trust.certificate)
             registered = await self._nodes.register(who)
         except Forbidden as error:
             return Registered(outcome=Welcome.BAD_CERTIFICATE, says=error.message)
@@ -113,9 +116,15 @@ class NodeService(NodeServiceServicer):
             return Registered(outcome=Welcome.FAILED, says=error.message)
         if registered.outcome is Welcome.WELCOME:
             # Before it is answered, and so before the node says that it runs and is given work.
-            await self._belonging.claim(id, beside.get(SECRET, ""))
+            await self._belonging.claim(id, trust)
             await self._leases.rouse(id)
         return registered
+
+
+def _trust(pem: str, beside: Mapping[str, str]) -> Trust:
+    """What the agent is known by from now on."""
+    encrypted = beside.get(ENCRYPTED) == "true"
+    return Trust(secret=beside.get(SECRET, ""), certificate=pem.strip() if encrypted else "")
 
 
 def _dialled_back(peer: str, port: int) -> str:

@@ -69,7 +69,7 @@ def _probe(request: pb.Probing) -> Probe:
         interval_seconds=request.interval_seconds or usual.interval_seconds,
         timeout_seconds=request.timeout_seconds or usual.timeout_seconds,
         retries=request.retries or usual.retries,
-        start_seconds=request.start_seconds,
+        start_seconds=request.start_seconds or usual.start_seconds,
     )
 
 

@@ -62,13 +62,13 @@ class PublicAPI(PublicAPIServicer):
         filters, scope = convert.pod_filters(request.filters), _scope(context)
         found = await self._window.pods(node=scope.get(NODE, ""), tenant=scope.get(TENANT, ""))
         pods = (pod for pod in found if pods_match(pod, filters))
-        return pb.ListPodsResponse(pods=(self._shown.pod(p, detail=request.detail) for p in pods))
+        return self._shown.pods(pods, detail=request.detail)
 
     async def InspectPod(
         self, request: pb.InspectPodRequest, context: Context
     ) -> pb.InspectPodResponse:
         pod = pod_of(await self._window.pods(prefix=request.id.lower()), request.id)
-        return pb.InspectPodResponse(pod=self._shown.pod(pod, detail=True))
+        return pb.InspectPodResponse(pod=convert.pod(pod.shown(detail=True)))
 
     async def ListImages(
         self, request: pb.ListImagesRequest, context: Context

@@ -27,10 +27,13 @@ class Reel:
         self._joiner = Joiner()
 
     async def lines(self) -> list[Line]:
-        """What was written since the last time."""
+        """What was written since the last time. Older databases have pieces with nothing in them:
+        where those are all there is, there is no news."""
         found: list[Line] = []
-        while chunks := await self._window.log(self._pod, self._app, self._offset):
-            for chunk in chunks:
+        before = -1
+        while before < self._offset:
+            before = self._offset
+            for chunk in await self._window.log(self._pod, self._app, before):
                 found += self._joiner.read(chunk.lines)
                 self._offset = chunk.end
         return found

@@ -117,7 +117,7 @@ class SlowAgents:
         self._pulse = pulse
         self.asked: list[str] = []
 
-    async def reach(self, address: str) -> None:
+    async def reach(self, node: str, address: str, certificate: str = "") -> None:
         """It is there."""
 
     async def run(self, order: Order) -> AsyncGenerator[Report, None]:

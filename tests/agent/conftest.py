@@ -1,5 +1,6 @@
 """Agents to give orders to, and a control plane for them to belong to."""
 
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ import pytest
 from agent.gate import secret
 from agent.instances import Terms
 from agent.process import Processes
-from agent.runtime import Amounts, Runtime
+from agent.runtime import Runtime
 from agent.simulated import Simulated
 from agent.whole import Agent, Plan
+from domain.placement import Amounts
+from tests.agent.containers import block, folder, podman_in, working
 from tests.agent.control import Control, Scheduler
 
 Begin = Callable[..., Awaitable[tuple[Agent, Scheduler]]]
@@ -20,7 +23,7 @@ Begin = Callable[..., Awaitable[tuple[Agent, Scheduler]]]
 
 @pytest.fixture
 async def control() -> AsyncIterator[Control]:
-    control = Control()
+    control = Control(f"{block(78)}.0/24")
     await control.start()
     yield control
     await control.stop()
@@ -30,6 +33,7 @@ async def control() -> AsyncIterator[Control]:
 async def begin(control: Control, tmp_path: Path) -> AsyncIterator[Begin]:
     """Starts agents, all of them in the same place: a second one is the first after a restart."""
     begun: list[tuple[Agent, Scheduler, grpc.aio.Channel]] = []
+    apart: list[Path] = []
     runtimes: dict[str, Runtime] = {
         "simulated": Simulated(folder=tmp_path),
         "process": Processes(tmp_path),
@@ -38,6 +42,9 @@ async def begin(control: Control, tmp_path: Path) -> AsyncIterator[Begin]:
     async def start(
         kind: str = "simulated", *, linger: float = 60, **more: Any
     ) -> tuple[Agent, Scheduler]:
+        if kind == "podman" and kind not in runtimes:
+            apart.append(folder("agent"))
+            runtimes[kind] = await working(podman_in(apart[0]))
         channel = grpc.aio.insecure_channel(control.address)
         plan = Plan(
             node="n1",
@@ -63,3 +70,6 @@ async def begin(control: Control, tmp_path: Path) -> AsyncIterator[Begin]:
         await runtime.open("")
         for seen in await runtime.list():
             await runtime.remove(seen.pod)
+        await runtime.close()
+    for place in apart:
+        shutil.rmtree(place, ignore_errors=True)

@@ -28,7 +28,8 @@ PATIENCE_SECONDS = 20.0
 
 
 class Control(NodeServiceServicer, WindowServicer):
-    def __init__(self) -> None:
+    def __init__(self, subnet: str = "10.64.7.0/24") -> None:
+        self.subnet = subnet
         self._server = grpc.aio.server()
         add_NodeServiceServicer_to_server(self, self._server)
         add_WindowServicer_to_server(self, self._server)
@@ -59,7 +60,7 @@ class Control(NodeServiceServicer, WindowServicer):
         await self._tell()
         if len(self.cards) == 1:  # agents try again
             return kudo_pb2.NodeRegisterResponse(code=1, description="not now")
-        return kudo_pb2.NodeRegisterResponse(subnet="10.64.7.0/24")
+        return kudo_pb2.NodeRegisterResponse(subnet=self.subnet)
 
     async def Status(self, request: AsyncIterator[kudo_pb2.NodeStatus], context: Any) -> Empty:
         async for beat in request:

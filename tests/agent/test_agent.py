@@ -54,11 +54,12 @@ async def heard(scheduler: Scheduler, number: int) -> list[rkt_pb2.Event]:
     return events
 
 
-@pytest.mark.parametrize("kind", ["simulated", "process"])
+@pytest.mark.parametrize("kind", ["simulated", "process", "podman"])
 async def test_r41_the_whole_life_of_a_pod(begin: Begin, control: Control, kind: str) -> None:
     """R-29 to R-36, K-08: what it was, how it ended and what it said are known after it is gone,
     here and, since it was reported, to the control plane."""
-    _, scheduler = await begin(kind, linger=0)
+    agent, scheduler = await begin(kind, linger=0)
+    await agent.registered.wait()
     told: dict[str, Any] = {"environment": ["CODE=1", "CODE=3", "AFTER=0.3"], "resource": LIMITS}
     statuses = [status async for status in scheduler.create("one", "exit", **told)]
     assert [S.Name(status.status) for status in statuses if status.status != agent_pb2.STARTING][
@@ -104,6 +105,12 @@ async def test_r41_the_whole_life_of_a_pod(begin: Begin, control: Control, kind:
         for item in control.items.values()
         if item.WhichOneof("what") == "log"
     ] == [b"ending with 3\n"]
+
+    await agent.images.drop_unused(-1)
+    removed = (await heard(scheduler, 8))[-1]
+    assert (removed.type, removed.id) == (rkt_pb2.EVENT_TYPE_IMAGE_REMOVED, events[0].id)
+    listed = await scheduler.public.ListImages(rkt_pb2.ListImagesRequest(), timeout=20)
+    assert not listed.images
 
 
 async def test_r34_r35_what_runs_has_a_cgroup_and_what_has_ended_has_none(begin: Begin) -> None:
@@ -244,14 +251,14 @@ async def test_a_node_that_cannot_be_one_yet_goes_on_trying(
 
     async def refusing(runtime: Simulated, subnet: str) -> Info:
         asked.append(subnet)
-        if asked[1:] == ["10.64.7.0/24"]:
+        if asked[1:] == [control.subnet]:
             raise Conflict("the network is being used")
         return await opened(runtime, subnet)
 
     monkeypatch.setattr(Simulated, "open", refusing)
     await begin()
     await control.until(lambda: bool(control.beats))
-    assert asked == ["", "10.64.7.0/24", "10.64.7.0/24"]
+    assert asked == ["", control.subnet, control.subnet]
 
 
 async def test_who_drains_stops_what_runs_and_says_so_last(begin: Begin, control: Control) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from agent.machine import Machine
-from agent.runtime import Amounts
+from domain.placement import Amounts
 
 
 def test_k05_a_node_has_a_core_at_least_and_uses_no_more_than_it_has(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -11,29 +10,29 @@ from uuid import uuid4
 
 import pytest
 
-from agent.podman.runtime import RIGHTS, Podman, proven
+from agent.podman.runtime import RIGHTS, Podman
 from agent.process import Processes
-from agent.runtime import Amounts, Condition, PortMap, Runtime, Spec
+from agent.runtime import Condition, PortMap, Runtime, Spec
 from agent.simulated import Simulated
 from domain.errors import Conflict, DomainError, Forbidden, Overdue, Unavailable
 from domain.logline import Joiner, Line
+from domain.placement import Amounts
 from domain.registries import Credentials
+from tests.agent import containers
+from tests.agent.containers import block, fetched, limits, podman_in, working
 from tests.agent.registry import LACKING, program, registry
 
 PATIENCE_SECONDS = 20.0
 RUNTIMES = ("simulated", "process", "podman")
-WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-BLOCK = f"10.79.{253 - WORKER}"
+BLOCK = block(79)
 SUBNET = f"{BLOCK}.0/24"
-"""One for each that runs tests at the same time: nobody's containers share a block."""
 
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    """Not one of pytest's, which cannot be removed while podman has storage mounted in it."""
-    folder = Path(tempfile.mkdtemp(prefix="windlass-runtimes-"))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    made = containers.folder("runtimes")
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
 
 
 @pytest.fixture(scope="module", params=RUNTIMES)
@@ -41,12 +40,11 @@ async def runtime(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator
     made: dict[str, Runtime] = {
         "simulated": Simulated(folder=folder),
         "process": Processes(folder),
-        "podman": Podman(f"t{uuid4().hex[:8]}", folder),
+        "podman": podman_in(folder),
     }
     runtime = made[request.param]
-    if isinstance(runtime, Podman) and (why := await proven(runtime)):
-        await runtime.close()
-        pytest.skip(f"NO CONTAINERS WERE RUN: {why}")
+    if isinstance(runtime, Podman):
+        await working(runtime)
     try:
         await runtime.open(SUBNET)
         yield runtime
@@ -168,7 +166,7 @@ async def test_images_are_there_once_and_what_is_none_is_refused(runtime: Runtim
 
 
 async def test_k27_a_container_is_reached_on_its_port_and_has_few_rights(runtime: Runtime) -> None:
-    """What is told of limits and rights is asked of the container itself."""
+    """What is told of limits is asked of its cgroup, and of rights of the container itself."""
     if not isinstance(runtime, Podman):
         pytest.skip("it has no walls")
     told = {"environment": (("GREETING", "hi there"),), "limits": Amounts(cpu=250, memory=64)}
@@ -183,6 +181,7 @@ async def test_k27_a_container_is_reached_on_its_port_and_has_few_rights(runtime
             await asyncio.sleep(0.05)
             answer = await fetched("127.0.0.1", mapped.source)
     assert b"hi there" in answer
+    assert limits(seen.cgroup) == (64 * 10**6, 250)
     status = (await runtime.exec(pod, ["cat", "/proc/1/status"], 20)).stdout.decode()
     facts = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
     assert facts["NoNewPrivs"].strip() == "1"
@@ -226,6 +225,32 @@ async def test_images_come_from_a_registry_to_those_who_may(runtime: Runtime, fo
         assert image.id not in {image.id for image in await runtime.images()}
 
 
+async def test_an_archive_that_was_put_there_is_an_image(runtime: Runtime, folder: Path) -> None:
+    """In either form that podman saves images in."""
+    if not isinstance(runtime, Podman):
+        pytest.skip("it has no images")
+    built = await runtime.fetch("builtin:web")  # of which no pod is left
+    for form, scheme in (("oci-archive", "oci-archive:"), ("docker-archive", "file://")):
+        path = folder / "archives" / f"{form}.tar"
+        path.write_bytes(await saved(runtime, "windlass.local/web:latest", form))
+        await runtime.remove_image(built.id)
+        assert built.id not in {image.id for image in await runtime.images()}
+        image = await runtime.fetch(f"{scheme}{path}")
+        assert (image.name, image.version) == ("windlass.local/web", "latest")
+        told = {"uri": f"{scheme}{path}", "environment": (("A", "b=c"),)}
+        pod = await begun(runtime, order("web", command=("sh", "-c", "echo $A; exit 4"), **told))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            assert (await runtime.wait(pod)).exit_code == 4
+        assert [line.text for line in await said(runtime, pod, 1)] == ["b=c"]
+        await runtime.remove(pod)
+        built = image
+
+
+async def saved(podman: Podman, image: str, form: str) -> bytes:
+    answer = await podman._rest.ask("GET", f"/images/{image}/get", asked={"format": form})
+    return answer.content
+
+
 async def pushed(podman: Podman, image: str, reference: str, known: Credentials) -> None:
     repository, tag = {"repo": reference, "tag": "latest"}, {"X-Registry-Auth": known.carried()}
     await podman._rest.ask("POST", f"/images/{image}/tag", asked=repository)
@@ -248,6 +273,28 @@ async def test_podmans_service_is_begun_again_when_it_dies(runtime: Runtime) -> 
                 assert await condition(runtime, pod) is Condition.RUNNING
                 break
             await asyncio.sleep(0.05)
+    await runtime.remove(pod)
+
+
+async def test_a_process_that_was_given_the_id_of_one_that_died_is_not_taken_for_it(
+    runtime: Runtime,
+) -> None:
+    """As when container and watcher were killed: podman goes on saying that it runs."""
+    if not isinstance(runtime, Podman):
+        pytest.skip("it asks the processes themselves")
+    pod = await begun(runtime, order("idle"))
+    told = await runtime._rest.get(f"/containers/{pod}/json")
+    assert runtime._seen(pod, told).condition is Condition.RUNNING
+    alive = {"Pid": told["State"]["Pid"], "ConmonPid": told["State"]["ConmonPid"]}
+    other = {"Pid": os.getpid(), "ConmonPid": os.getppid()}
+    for state, lost in (
+        (alive, False),
+        (other | {"ConmonPid": alive["ConmonPid"]}, False),  # who will say how it ended
+        (other | {"Pid": alive["Pid"]}, False),
+        (other, True),
+    ):
+        seen = runtime._seen(pod, told | {"State": told["State"] | state})
+        assert (seen.condition is Condition.EXITED, seen.lost) == (lost, lost)
     await runtime.remove(pod)
 
 
@@ -308,14 +355,3 @@ def watchers(folder: Path) -> set[int]:
             if b"conmon" in words.partition(b"\0")[0] and str(folder).encode() in words:
                 found.add(int(process.name))
     return found
-
-
-async def fetched(host: str, port: int) -> bytes:
-    try:
-        reading, writing = await asyncio.open_connection(host, port)
-        writing.write(b"GET /index.html HTTP/1.0\r\n\r\n")
-        answer = await reading.read()
-        writing.close()
-    except OSError:
-        return b""
-    return answer

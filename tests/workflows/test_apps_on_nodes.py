@@ -9,7 +9,7 @@ from pathlib import Path
 from agent.crm.crm import Crm
 from agent.crm.nodes import Nodes
 from agent.crm.simulated import RESOURCES
-from agent.runtime import Amounts
+from domain.placement import Amounts
 from protos.gen.edge.cloudlet_pb2 import CloudletInfo
 from tests.api.edge import stubs
 from tests.api.edge.stubs import Edge

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import grpc.aio
 
-from agent.runtime import Amounts, Condition
+from agent.runtime import Condition
 from agent.simulated import Simulated
 from agent.whole import Agent, Plan
 from domain.instance import Call
+from domain.placement import Amounts
 from protos.gen.rkt import api_pb2 as rkt
 from protos.gen.rkt.api_pb2_grpc import PublicAPIStub
 from tests.cli.running import Outcome, in_process

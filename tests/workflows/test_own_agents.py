@@ -9,10 +9,10 @@ import pytest
 from temporalio.testing import WorkflowEnvironment
 
 from agent.instances import Terms
-from agent.runtime import Amounts
 from agent.simulated import Simulated
 from agent.whole import Agent, Plan
 from domain.instance import Call
+from domain.placement import Amounts
 from protos.gen.kudo import scheduler_pb2 as pb
 from store.engine import Database
 from tests.store.desk import until
