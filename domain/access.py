@@ -86,12 +86,19 @@ class Session(Frozen):
 
     principal: Principal
     digest: str = ""
-    """Of the token. Empty: there is none, and nothing of it can end."""
+    """Of the token. Empty: there is none."""
     expires: datetime | None = None
+    certified: bool = False
+    """Whether a certificate says who it is."""
     used: datetime = datetime.min.replace(tzinfo=UTC)
     """When the token was last said to be used."""
     cloudlets: tuple[str, ...] = ()
     """OPERATOR/NAME of the only ones that whoever has it may speak of. Empty: of any."""
+
+    @property
+    def can_end(self) -> bool:
+        """Whether there is a user behind it, who may be kept out, or a token."""
+        return self.certified or bool(self.digest)
 
     def speaks_of(self, cloudlet: str) -> bool:
         return not self.cloudlets or cloudlet in self.cloudlets
@@ -143,7 +150,7 @@ def wait(failures: int, free: int) -> timedelta:
 def is_open(mode: str, addresses: Iterable[str], *, beyond_loopback: bool) -> bool:
     """Whether whoever does not sign in may do everything, at doors that listen there. Invalid if
     that was said of doors which others can reach, and was not said twice."""
-    inside = all(map(_is_loopback, addresses))
+    inside = all(map(is_loopback, addresses))
     if mode != "open":
         return not mode and inside
     if not inside and not beyond_loopback:
@@ -156,7 +163,8 @@ def is_open(mode: str, addresses: Iterable[str], *, beyond_loopback: bool) -> bo
     return True
 
 
-def _is_loopback(address: str) -> bool:
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches a host and port."""
     host = address.rpartition(":")[0].strip("[]")
     if host == "localhost":
         return True
