@@ -167,8 +167,8 @@ class Api:
             rest += gateway.routes(door, at_the_edge, self.admit)
         policy = Policy(frozenset(settings.cors_origins), self._entrance.is_open)
         browsers = Browsers(door, served, self.admit, policy, [_decoding(settings, policy)])
-        checks, around = self._checks(), browsers.around
-        self._web = Web(settings.http_address, checks, meters, rest, around, certificates)
+        checks, around, gate = self._checks(), browsers.around, self._entrance.gate
+        self._web = Web(settings.http_address, checks, meters, rest, around, certificates, gate)
 
     def _forgetting(self) -> list[Callable[[], Awaitable[None]]]:
         """All that is forgotten in time, swept out together."""
