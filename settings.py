@@ -284,8 +284,14 @@ class Worker(Part):
 class Tls(Part):
     certificate: Path | None = Field(None, description="PEM; none: nothing is encrypted")
     key: Path | None = Field(None, description="the certificate's key, PEM")
-    client_ca: Path | None = Field(None, description="PEM; gRPC then takes only callers of it")
+    client_ca: Path | None = Field(None, description="PEM; whose certificates gRPC asks for")
+    client_address: str = Field("", description="where it does so, besides; empty: everywhere")
     ca: Path | None = Field(None, description="PEM; whom API processes trust to be one another")
+    peer_certificate: Path | None = Field(None, description="PEM; what they show one another")
+    peer_key: Path | None = Field(None, description="that certificate's key, PEM")
+    plain_beyond_loopback: bool = Field(
+        False, description="said where others sign in, and something before us encrypts"
+    )
 
 
 class Settings(BaseSettings):

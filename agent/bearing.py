@@ -1,6 +1,7 @@
 """Channels to a control plane that asks who calls: every call carries the token in WINDLASS_TOKEN,
 as those of the command do. Without one nothing is carried. WINDLASS_CA names a file with whom
-we trust to be the control plane; without one nothing is encrypted."""
+we trust to be the control plane; without one nothing is encrypted. Where certificates are asked
+for, WINDLASS_CERT and WINDLASS_KEY name ours."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -10,17 +11,32 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from domain.errors import Invalid
+
 TOKEN = "WINDLASS_TOKEN"  # noqa: S105 (the variable's name)
 CA = "WINDLASS_CA"
+CERT, KEY = "WINDLASS_CERT", "WINDLASS_KEY"
 
 
 def opened(address: str, options: Sequence[tuple[str, Any]]) -> grpc.aio.Channel:
-    token, ca = os.environ.get(TOKEN, ""), os.environ.get(CA, "")
-    carriers = carrying(token) if token else []
-    if not ca:
+    token = os.environ.get(TOKEN, "")
+    carriers, trusted = carrying(token) if token else [], _credentials()
+    if trusted is None:
         return grpc.aio.insecure_channel(address, options=list(options), interceptors=carriers)
-    trusted = grpc.ssl_channel_credentials(Path(ca).read_bytes())
     return grpc.aio.secure_channel(address, trusted, options=list(options), interceptors=carriers)
+
+
+def _credentials() -> grpc.ChannelCredentials | None:
+    """Whom we trust, and who we are. None: nothing is encrypted. Invalid if only part is said."""
+    ca, cert, key = (os.environ.get(name, "") for name in (CA, CERT, KEY))
+    if bool(cert) != bool(key) or (cert and not ca):
+        raise Invalid(
+            "a certificate needs its key, and somebody to show it to",
+            reason="CERTIFICATE_UNUSABLE",
+            do=f"set {CERT}, {KEY} and {CA}, or none of them",
+        )
+    read = [Path(file).read_bytes() for file in (ca, key, cert) if file]
+    return grpc.ssl_channel_credentials(*read) if ca else None
 
 
 def carrying(token: str) -> list[grpc.aio.ClientInterceptor]:

@@ -45,7 +45,7 @@ from api.rest import resources
 from api.rkt.public import About, PublicAPI, versioned
 from api.server import Server
 from api.sweep import Sweep
-from api.tls import encryption
+from api.tls import encryption, peers
 from api.web import Check, Web
 from clients.documents import Documents
 from clients.node_agent import NodeAgents
@@ -134,7 +134,7 @@ class Api:
         """Where notify is served besides, once it is."""
         self._also = also(settings.nodes.also_listen)
         self._entrance = self._entered()
-        certificates = encryption(settings.tls)
+        certificates = encryption(settings.tls, self._entrance.signed_into)
         door = Door(meters, self._entrance.gate, self._entrance.trail)
         clusters, at_the_edge = self._clusters(built), self._edge()
         said = settings.ceph
@@ -167,8 +167,8 @@ class Api:
             rest += gateway.routes(door, at_the_edge, self.admit)
         policy = Policy(frozenset(settings.cors_origins), self._entrance.is_open)
         browsers = Browsers(door, served, self.admit, policy, [_decoding(settings, policy)])
-        checks, around = self._checks(), browsers.around
-        self._web = Web(settings.http_address, checks, meters, rest, around, certificates)
+        checks, around, gate = self._checks(), browsers.around, self._entrance.gate
+        self._web = Web(settings.http_address, checks, meters, rest, around, certificates, gate)
 
     def _forgetting(self) -> list[Callable[[], Awaitable[None]]]:
         """All that is forgotten in time, swept out together."""
@@ -187,11 +187,12 @@ class Api:
 
     async def start(self) -> tuple[str, str]:
         """Open both doors, and return their addresses."""
-        grpc = await self._server.start(self._settings.grpc_address, self._also)
-        if self._settings.edge.notify_address:
-            self.notify_address = await self._notify.start(self._settings.edge.notify_address)
+        said = self._settings
+        grpc = await self._server.start(said.grpc_address, self._also, said.tls.client_address)
+        if said.edge.notify_address:
+            self.notify_address = await self._notify.start(said.edge.notify_address)
         http = await self._web.start()  # the last, since it says that we are ready
-        address = reached_at(self._settings.edge.external_address, grpc)
+        address = reached_at(said.edge.external_address, grpc)
         works = (
             self._sweep.run(),
             self._presence.run(address),
@@ -223,7 +224,7 @@ class Api:
     def _entered(self) -> Entrance:
         said = self._settings
         doors = (said.grpc_address, said.http_address)
-        more = (said.edge.notify_address, self._also.address)
+        more = (said.edge.notify_address, self._also.address, said.tls.client_address)
         return entrance(self._database, self._vault, said.auth, (*doors, *more))
 
     def _clusters(self, built: build.Build) -> Service:
@@ -260,9 +261,8 @@ class Api:
         journal, outlook = Journal(self._database, self._tail), Outlook(self._operations)
         steering = Steering(self._database)
         health = Service(health_pb2.DESCRIPTOR.services_by_name["Health"], self._health())
-        foreseeable = [*foreseeable, health]
         only = {health.name: {"Repair"}}
-        plans = Plans(foreseeable, self._operations, outlook, only)
+        plans = Plans([*foreseeable, health], self._operations, outlook, only)
         own = Operations(self._operations, steering, journal, outlook, plans, self._launch)
         common = LongRunning(self._operations, steering, journal, outlook, self._launch)
         return [
@@ -298,7 +298,7 @@ class Api:
             enforce_resources=said.enforce_resources,
             patience=chosen(**said.timeouts.model_dump()),
             node_patience=said.node_patience,
-            ca=ca.read_bytes() if (ca := self._settings.tls.ca) else b"",
+            peers=peers(self._settings.tls),
             exec_patience=said.exec_patience,
         )
         documents = Documents(said.fetch_allow)

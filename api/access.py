@@ -24,6 +24,8 @@ GOVERN = Permission(frozenset({Role.ADMIN}), changes=True)
 INSPECT = Permission(frozenset({Role.ADMIN}))
 REPORT = Permission(WRITERS | {Role.AGENT})
 """For programs at the edge and on nodes. What they say all day is not in the audit trail."""
+JOIN = REPORT._replace(changes=True)
+"""For the same, to come and go."""
 SHARED = Permission(READERS | {Role.DEVELOPER})
 """What every developer may see, since their objects are made of it."""
 
@@ -165,8 +167,8 @@ EDGE = {
 
 NODES = {
     "scheduler.NodeService/Status": REPORT,
-    "scheduler.NodeService/Register": REPORT,
-    "scheduler.NodeService/Unregister": REPORT,
+    "scheduler.NodeService/Register": JOIN,
+    "scheduler.NodeService/Unregister": JOIN,
     "scheduler.InstanceService/Create": CHANGE,
     "scheduler.InstanceService/Start": CHANGE,
     "scheduler.InstanceService/Stop": CHANGE,
@@ -183,7 +185,8 @@ NODES = {
 
 KOOR = {
     "services.auth.AuthService/Login": OPEN._replace(changes=True),
-    "services.auth.AuthService/Logout": OPEN,  # a token that was ended before is good for it, too
+    # A token that was ended before is good for it, too.
+    "services.auth.AuthService/Logout": OPEN._replace(changes=True),
     "services.auth.AuthService/CheckToken": OPEN,
     "stats.StatsService/GetClusterStats": READ,
     "stats.StatsService/GetClusterResources": READ,

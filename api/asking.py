@@ -63,6 +63,12 @@ class Notes:
         self.request: Message | None = None
         self.is_let_in = False
         """Whether it is known who asks, be it to refuse them."""
+        self.is_told = False
+        """Whether what becomes of it is written down, though nobody has to sign in for it."""
+        self.user = ""
+        """Whose it turned out to be. Empty: whoever asked."""
+        self.subject = ""
+        """What it turned out to be about. Empty: what the request names."""
         self.ended: DomainError | None = None
         """Why it was cut short."""
 

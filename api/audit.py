@@ -3,10 +3,13 @@
 A line is written before anything is done, and without it nothing is. Another is written once the
 outcome is known and before the caller hears of it, so only of a call whose process was killed, or
 that goes on, there is no more than the first. What is refused before it could do anything has the
-second alone, and so has signing in: a token that nobody was told is good for nothing.
+second alone, and so have signing in and out: a token that nobody was told is good for nothing, and
+one that has ended is missed by nobody.
 
 Nothing of a request is in it but the name of what it is about. Strangers write no lines, but by
-signing in, which they are made to do slowly; else anybody could fill the disk."""
+guessing, which they are made to do slowly, and when they are first made to wait; else anybody could
+fill the disk. For the same reason a token has one line for its end, however often it is given
+back."""
 
 import asyncio
 from typing import Any
@@ -28,9 +31,6 @@ log = structlog.get_logger()
 SUBJECTS = ("name", "cluster", "cluster_name", "username", "user", "system_id", "machine", "id")
 """The fields by which requests name what they are about; others have a key."""
 SUBJECT_LENGTH = 200
-
-OF_STRANGERS = frozenset({grpc.StatusCode.OK, grpc.StatusCode.UNAUTHENTICATED})
-"""What becomes of signing in that is written down."""
 
 
 class Trail:
@@ -78,10 +78,10 @@ def _deed(source: str) -> Deed:
     call = running()
     return Deed(
         time=now(),
-        user=call.session.principal.name,
+        user=notes().user or call.session.principal.name,
         source=source,
         method=call.method,
-        subject=subject(notes().request),
+        subject=notes().subject or subject(notes().request),
         request_id=call.request_id,
     )
 
@@ -90,7 +90,7 @@ def _is_written(asked: Permission, code: grpc.StatusCode) -> bool:
     if not asked.changes:
         return False
     if asked.roles is None:
-        return code in OF_STRANGERS
+        return notes().is_told
     if notes().began is not None:
         return True
     return code is not grpc.StatusCode.UNAUTHENTICATED and notes().is_let_in

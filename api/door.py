@@ -22,7 +22,7 @@ from structlog.contextvars import bind_contextvars
 
 from api.asking import REQUEST_ID, Context, arrive, entered, notes, running
 from api.errors import number, packed, packed_bug
-from api.gate import Gate, NoGate, Trail, invalid, owned, permitted
+from api.gate import Gate, NoGate, Trail, over, owned, permitted
 from api.meters import Meters
 from domain.access import Permission, Session
 from domain.errors import DomainError, Invalid, Overdue, Unavailable
@@ -245,9 +245,9 @@ class Door:
                 watch.cancel()
 
     async def _cut(self, session: Session, limit: asyncio.Timeout) -> None:
-        """End a stream with the session that opened it."""
+        """End a stream with the token that opened it, or with its user."""
         await self._gate.ended(session)
-        notes().ended = invalid()
+        notes().ended = over(session)
         limit.reschedule(asyncio.get_running_loop().time())
 
 

@@ -48,6 +48,8 @@ class Entrance(NamedTuple):
     services: list[Service]
     passwords: Passwords
     is_open: bool
+    signed_into: list[str]
+    """The addresses of doors at which callers say who they are, by secrets."""
 
     async def close(self) -> None:
         await self.trail.close()
@@ -58,9 +60,8 @@ def entrance(
     database: Database, vault: secrets.Secrets, said: Said, doors: Iterable[str]
 ) -> Entrance:
     """For doors at these addresses. `domain/access.py` says when they are open to everybody."""
-    is_open = access.is_open(
-        said.mode, filter(None, doors), beyond_loopback=said.open_beyond_loopback
-    )
+    there = list(filter(None, doors))
+    is_open = access.is_open(said.mode, there, beyond_loopback=said.open_beyond_loopback)
     terms = Terms(said.token_lifetime, said.token_idle, said.password_login)
     known, given, passwords = users.Users(database), tokens.Tokens(database), Passwords()
     kept, origins = audit.Audit(database), Origins(said.trusted_proxies)
@@ -78,4 +79,5 @@ def entrance(
         Service(secrets_pb2.DESCRIPTOR.services_by_name["Secrets"], Secrets(vault)),
         Service(codec_pb2.DESCRIPTOR.services_by_name["Codec"], Codec(Sealing(vault.seal))),
     ]
-    return Entrance(gate, Trail(kept, origins), services, passwords, is_open)
+    signed_into = [] if is_open else there
+    return Entrance(gate, Trail(kept, origins), services, passwords, is_open, signed_into)

@@ -113,6 +113,16 @@ def owned(asked: Permission, session: Session, request: Message) -> None:
             )
 
 
+def over(session: Session) -> Unauthenticated:
+    """What is said when a session is over that a stream began with."""
+    if session.digest:
+        return invalid()
+    return Unauthenticated(
+        f"{session.principal.name}, whom the certificate names, may not go on",
+        do="ask an administrator, or call again if only the role has changed",
+    )
+
+
 def invalid() -> Unauthenticated:
     """What is said of a token that is no good, or no good any more."""
     return Unauthenticated(

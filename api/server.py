@@ -70,6 +70,8 @@ class Server:
         self.services = [*services, *own]
         self._shares_port = shares_port
         self._relay: Relay | None = None
+        self.certified = ""
+        """Where callers with certificates come in who have a door of their own, once it is open."""
         chosen = {**options, "grpc.so_reuseport": int(shares_port)}
         self._server = grpc.aio.server(
             options=list(chosen.items()), maximum_concurrent_rpcs=CALLS_AT_ONCE
@@ -81,11 +83,16 @@ class Server:
             )
         )
 
-    async def start(self, address: str, also: Also | None = None) -> str:
+    async def start(self, address: str, also: Also | None = None, certified: str = "") -> str:
         """Listen, and return the address with the port that port 0 turned into. Unavailable if
-        somebody else listens there. `also` is where else."""
+        somebody else listens there. `also` is where else, `certified` where besides for callers
+        with certificates."""
         if not self._shares_port:
             self._try(address, self._setting)
+        if certified and self._certificates is not None:
+            self._try(certified, "WINDLASS_TLS__CLIENT_ADDRESS")
+            port = self._server.add_secure_port(certified, self._certificates.for_clients())
+            self.certified = f"{certified.rpartition(':')[0]}:{port}"
         if also and also.passed:
             self._relay = Relay(also.passed)
             self._listen(self._relay.address)

@@ -4,6 +4,7 @@ same, and whoever guesses waits."""
 from datetime import timedelta
 from typing import NamedTuple
 
+from api.asking import notes
 from domain import access
 from domain.access import TokenInfo
 from domain.errors import Conflict, Exhausted, Invalid, Unauthenticated
@@ -58,9 +59,10 @@ class SignIn:
 
     async def prove(self, name: str, password: str, where: str) -> None:
         """Raise unless that is the user's password."""
-        left = await self._attempts.begin(name, where)
-        if left:
-            seconds = -(-left // timedelta(seconds=1))
+        wait = await self._attempts.begin(name, where)
+        notes().is_told = wait is None or wait.is_first
+        if wait is not None:
+            seconds = -(-wait.left // timedelta(seconds=1))
             raise Exhausted(
                 f"too many failed sign-ins: wait {seconds} s",
                 reason="SIGN_IN_THROTTLED",

@@ -1,22 +1,18 @@
 """Knows who calls, by what is in the store. A good token is trusted for half a second before it is
 looked up again, which is how long a revocation takes to reach other processes; streams are asked
-again as often while they last, and those that a certificate opened every half minute."""
+again as often while they last, those of certificates too."""
 
 import asyncio
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from api.access import permission
 from api.gate import TOKEN_BYTES, Heard, invalid, presented
 from domain.access import ANY, ANYONE, NO_ONE, Permission, Session
-from domain.errors import Unauthenticated, Unavailable
+from domain.errors import DomainError, Unauthenticated
 from store.tokens import USED_SECONDS, Tokens, digest_of
 from store.users import Users
 
 FRESH_SECONDS = 0.5
-CERTIFIED_SECONDS = 30.0
-"""How often it is looked whether whoever opened a stream with a certificate may still come in."""
-
 REMEMBERED = 10_000
 """Tokens that are known to be good, at most."""
 
@@ -44,17 +40,17 @@ class SignedIn:
         return await self._session(line)
 
     async def ended(self, session: Session) -> None:
-        if session.can_end and not session.digest:
-            await self._kept_out(session.principal.name)
-            return
-        while session.digest:
+        while session.can_end:
             await asyncio.sleep(FRESH_SECONDS)
             try:
-                if await self.good(session.digest) is None:
-                    return
-            except Unavailable:  # nobody can say: it lasts as long as it was said to
+                found = await self._again(session)
+            except DomainError:  # nobody can say: it lasts as long as it was said to
                 if _over(session):
                     return
+                continue
+            if found is None or found.principal != session.principal:
+                return
+            session = found
         await asyncio.Event().wait()
 
     async def good(self, digest: str) -> Session | None:
@@ -83,14 +79,6 @@ class SignedIn:
         """Look every token up again, since somebody here has ended one."""
         self._known.clear()
 
-    async def _kept_out(self, name: str) -> None:
-        """Return once a user may not come in any more who is known by a certificate."""
-        while True:
-            await asyncio.sleep(CERTIFIED_SECONDS)
-            with suppress(Unavailable):  # nobody can say
-                if await self._users.principal(name) is None:
-                    return
-
     async def _session(self, line: Heard) -> Session:
         token = presented(line.invocation_metadata() or ())
         if token:
@@ -107,7 +95,7 @@ class SignedIn:
                     f"the certificate names {name[:64]!r}, who is no user",
                     do="windlass user add makes one, or call with another certificate",
                 )
-            return Session(principal=principal, cloudlets=(ANY,))
+            return Session(principal=principal, certified=True, cloudlets=(ANY,))
         if self._without is None:
             raise Unauthenticated(
                 "no token: sign in first",
@@ -116,10 +104,19 @@ class SignedIn:
             )
         return self._without
 
+    async def _again(self, session: Session) -> Session | None:
+        """Look up what a call goes on with, and let it live on. None: it is no good any more."""
+        if session.certified:
+            principal = await self._users.principal(session.principal.name)
+            return None if principal is None else Session(principal=principal, certified=True)
+        found = await self.good(session.digest)
+        if found is not None:
+            await self._use(found)
+        return found
+
     async def _use(self, session: Session) -> None:
         """Let the token live on. One of the calls that find it unused for long does so."""
-        idle = now() - session.used > timedelta(seconds=USED_SECONDS)
-        if idle and session.digest not in self._using:
+        if _is_stale(session) and session.digest not in self._using:
             self._using.add(session.digest)
             try:
                 await self._tokens.use(session.digest)
@@ -136,6 +133,14 @@ def _certified(line: Heard) -> str:
         if said.startswith(USER):
             return said.removeprefix(USER)
     return ""
+
+
+def _is_stale(session: Session) -> bool:
+    """Whether it is time to write down that a token is used: well before it ends for lying idle."""
+    longest = timedelta(seconds=USED_SECONDS)
+    if session.expires is not None:
+        longest = min(longest, (session.expires - session.used) / 2)
+    return now() - session.used > longest
 
 
 def _over(session: Session) -> bool:

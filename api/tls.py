@@ -6,12 +6,14 @@ do."""
 
 import os
 import ssl
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import grpc
 import structlog
 
+from domain import access
 from domain.errors import Invalid
 
 log = structlog.get_logger()
@@ -23,7 +25,9 @@ class Files(NamedTuple):
     certificate: Path
     key: Path
     client_ca: Path | None = None
-    """With one, the gRPC door takes only callers with a certificate of it."""
+    """With one, gRPC takes only callers with a certificate of it."""
+    apart: bool = False
+    """Whether it does so at a door of their own alone."""
 
 
 class Said(Protocol):
@@ -35,11 +39,52 @@ class Said(Protocol):
     def key(self) -> Path | None: ...
     @property
     def client_ca(self) -> Path | None: ...
+    @property
+    def client_address(self) -> str: ...
+    @property
+    def plain_beyond_loopback(self) -> bool: ...
+    @property
+    def ca(self) -> Path | None: ...
+    @property
+    def peer_certificate(self) -> Path | None: ...
+    @property
+    def peer_key(self) -> Path | None: ...
 
 
-def encryption(said: Said) -> "Certificates | None":
-    """What doors are encrypted with. Nothing, if nothing is said; Invalid if only half is."""
-    if said.certificate is None and said.key is None and said.client_ca is None:
+class Peers(NamedTuple):
+    """How API processes speak to one another: where PEM files lie, read again for each call."""
+
+    ca: Path | None = None
+    """Whom they trust to be one of them. None: they speak in the clear."""
+    certificate: Path | None = None
+    """What they show, where certificates are asked for."""
+    key: Path | None = None
+
+    def credentials(self) -> grpc.ChannelCredentials | None:
+        if self.ca is None:
+            return None
+        shown = [file.read_bytes() for file in (self.key, self.certificate) if file is not None]
+        credentials: grpc.ChannelCredentials = grpc.ssl_channel_credentials(
+            self.ca.read_bytes(), *shown
+        )
+        return credentials
+
+
+PLAIN = Peers()
+
+
+def encryption(said: Said, signed_into: Iterable[str] = ()) -> "Certificates | None":
+    """What doors are encrypted with. Nothing, if nothing is said; Invalid if only half is, or if
+    passwords and tokens would be told in the clear, at these addresses, where others can hear."""
+    if not (said.certificate or said.key or said.client_ca or said.client_address):
+        heard = [address for address in signed_into if not access.is_loopback(address)]
+        if heard and not said.plain_beyond_loopback:
+            raise Invalid(
+                f"passwords and tokens sent to {heard[0]} could be read on the way",
+                reason="PLAIN_TO_ALL",
+                do="set WINDLASS_TLS__CERTIFICATE and WINDLASS_TLS__KEY, or, where something "
+                "before us encrypts it, WINDLASS_TLS__PLAIN_BEYOND_LOOPBACK=true",
+            )
         return None
     if said.certificate is None or said.key is None:  # who said one of them counts on all
         raise Invalid(
@@ -47,7 +92,33 @@ def encryption(said: Said) -> "Certificates | None":
             reason="CERTIFICATE_UNUSABLE",
             do="set WINDLASS_TLS__CERTIFICATE and WINDLASS_TLS__KEY, or nothing of it",
         )
-    return Certificates(Files(said.certificate, said.key, said.client_ca))
+    if said.client_address and said.client_ca is None:
+        raise Invalid(
+            "nobody says whose certificates callers are to have",
+            reason="CERTIFICATE_UNUSABLE",
+            do="set WINDLASS_TLS__CLIENT_CA, or leave WINDLASS_TLS__CLIENT_ADDRESS empty",
+        )
+    apart = bool(said.client_address)
+    return Certificates(Files(said.certificate, said.key, said.client_ca, apart))
+
+
+def peers(said: Said) -> Peers:
+    """How API processes speak to one another. Invalid if that cannot be."""
+    found = Peers(said.ca, said.peer_certificate, said.peer_key)
+    whole = bool(found.certificate) == bool(found.key) and (found.ca or not found.key)
+    try:
+        if whole:
+            found.credentials()
+            return found
+        why = "only part of it is set"
+    except OSError as error:
+        why = str(error)
+    raise Invalid(
+        f"what API processes show one another cannot be used: {why}",
+        reason="CERTIFICATE_UNUSABLE",
+        do="set WINDLASS_TLS__PEER_CERTIFICATE, WINDLASS_TLS__PEER_KEY and WINDLASS_TLS__CA, or "
+        "the last alone",
+    )
 
 
 class Certificates:
@@ -66,7 +137,15 @@ class Certificates:
             ) from error
 
     def for_grpc(self) -> grpc.ServerCredentials:
-        """Looked at anew by every connection, in gRPC's own threads."""
+        """Looked at anew by every connection, in gRPC's own threads. The library can require
+        callers' certificates or ask for none, so whoever has only a token needs another door."""
+        return self._greeting(asks=self._files.client_ca is not None and not self._files.apart)
+
+    def for_clients(self) -> grpc.ServerCredentials:
+        """The same for the door that only callers with certificates come in by."""
+        return self._greeting(asks=True)
+
+    def _greeting(self, *, asks: bool) -> grpc.ServerCredentials:
         seen = self._seen
 
         def changed() -> grpc.ServerCertificateConfiguration | None:
@@ -86,7 +165,7 @@ class Certificates:
         credentials: grpc.ServerCredentials = grpc.dynamic_ssl_server_credentials(
             self._configuration(),
             changed,  # type: ignore[arg-type]
-            self._files.client_ca is not None,
+            asks,
         )
         return credentials
 
@@ -119,5 +198,5 @@ class Certificates:
         return grpc.ssl_server_certificate_configuration([pair], ca)
 
     def _stamps(self) -> tuple[int, ...]:
-        named = [file for file in self._files if file is not None]
-        return tuple(os.stat(file).st_mtime_ns if file.exists() else 0 for file in named)
+        named = (self._files.certificate, self._files.key, self._files.client_ca)
+        return tuple(os.stat(f).st_mtime_ns if f.exists() else 0 for f in named if f is not None)

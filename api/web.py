@@ -1,5 +1,8 @@
 """The HTTP door: for those who look after the process, whether it is alive and ready and what it
-does; and whatever is served over HTTP besides."""
+does; and whatever is served over HTTP besides.
+
+Whether it is alive and ready everybody is told. Why not, and what it does, is for those who may
+read; where nobody has to sign in, that is everybody."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -15,12 +18,16 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from api.access import READ
+from api.door import CODES
+from api.errors import packed
+from api.gate import Gate, NoGate, permitted
 from api.listening import bound
 from api.meters import Meters
-from api.rest import unrouted
+from api.rest import STATUSES, Exchange, unrouted
 from api.server import GRACE_SECONDS
 from api.tls import Certificates
-from domain.errors import DomainError
+from domain.errors import DomainError, Unavailable
 
 CHECK_SECONDS = 2.0
 
@@ -47,7 +54,9 @@ class Web:
         resources: Sequence[Route] = (),
         around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
         certificates: Certificates | None = None,
+        gate: Gate | None = None,
     ) -> None:
+        self._gate = gate or NoGate()
         self._address = address
         self._checks = checks
         self._meters = meters
@@ -109,11 +118,28 @@ class Web:
         if self._draining:
             lines.append("[-]server: going down")
         lines.append("ready" if ready else "not ready")
-        shown = lines if "verbose" in request.query_params or not ready else lines[-1:]
+        asked = "verbose" in request.query_params or not ready
+        shown = lines if asked and await self._refusal(request) is None else lines[-1:]
         return PlainTextResponse("\n".join(shown) + "\n", 200 if ready else 503)
 
-    async def _metrics(self, _request: Request) -> Response:
-        return Response(self._meters.text(), media_type=CONTENT_TYPE_LATEST)
+    async def _metrics(self, request: Request) -> Response:
+        refusal = await self._refusal(request)
+        if refusal is None:
+            return Response(self._meters.text(), media_type=CONTENT_TYPE_LATEST)
+        code = STATUSES[CODES[packed(refusal).code]]
+        headers = {"www-authenticate": "Bearer"} if code == 401 else {}
+        return PlainTextResponse(f"{refusal.message}\n", code, headers)
+
+    async def _refusal(self, request: Request) -> DomainError | None:
+        """Why whoever asks is not told more than everybody is. None: they may read."""
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                permitted(READ, await self._gate.recognised(READ, Exchange(request)))
+        except DomainError as error:
+            return error
+        except Exception:  # such as a database without tables, or without an answer
+            return Unavailable("nobody can say at the moment who asks")
+        return None
 
 
 async def _looked(check: Check) -> tuple[str, bool]:

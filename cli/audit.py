@@ -6,7 +6,7 @@ import typer
 
 from cli import documents
 from cli.calling import Call, command, group
-from cli.complaints import Code
+from cli.complaints import Code, Complaint
 from cli.printing import Column, Document
 
 if TYPE_CHECKING:
@@ -52,19 +52,47 @@ async def list_lines(
 
 @audit.command("verify")
 @command
-async def verify(call: Call) -> int:
+async def verify(
+    call: Call,
+    anchor: Annotated[
+        str,
+        typer.Option(metavar="NUMBER:CHAIN", help="What was told earlier; it has to hold still."),
+    ] = "",
+) -> int:
     """Check that the audit trail is whole.
 
-    Exits 1 if a line was changed or left out. The chain that is told holds all lines up to now:
-    kept elsewhere, it shows that none was cut off at the end."""
+    Exits 1 if a line was changed or left out. The anchor that is told holds all lines up to now:
+    kept elsewhere and given as --anchor later, it shows that none of them was cut off, and that
+    the trail was not written anew."""
     from protos.gen.ops.access_pb2 import VerifyAuditRequest
 
-    reply = await call.ask(_audit(call).Verify, VerifyAuditRequest(), seconds=30)
-    document = {"lines": reply.lines, "broken": reply.broken or None, "chain": reply.chain}
-    whole = f"{reply.lines} lines, every one follows from the one before; chain {reply.chain}"
-    broken = f"line {reply.broken} does not follow from the one before"
-    call.page.one(document, reply.chain, lambda: broken if reply.broken else whole)
-    return Code.FAILED if reply.broken else Code.OK
+    number, chain = _anchored(anchor)
+    asked = VerifyAuditRequest(number=number, chain=chain)
+    reply = await call.ask(_audit(call).Verify, asked, seconds=30)
+    newest = f"{reply.lines}:{reply.chain}"
+    document = {
+        "lines": reply.lines,
+        "broken": reply.broken or None,
+        "lost": reply.lost or None,
+        "chain": reply.chain,
+        "anchor": newest,
+    }
+    said = f"{reply.lines} lines, every one follows from the one before; anchor {newest}"
+    if reply.lost:
+        said = f"line {reply.lost} is not there any more as it was"
+    if reply.broken:
+        said = f"line {reply.broken} does not follow from the one before"
+    call.page.one(document, newest, lambda: said)
+    return Code.FAILED if reply.broken or reply.lost else Code.OK
+
+
+def _anchored(said: str) -> tuple[int, str]:
+    """A number and a chain, as they were told."""
+    number, _, chain = said.partition(":")
+    if said and not (number.isdecimal() and int(number) and chain):
+        do = "give what windlass audit verify told, such as 7:0f3c…"
+        raise Complaint(f"{said!r} is no anchor", Code.USAGE, do=do)
+    return int(number or 0), chain
 
 
 def _audit(call: Call) -> "access_pb2_grpc.AuditStub":

@@ -89,6 +89,22 @@ class Terms:
             help="Whom to trust to be the server (WINDLASS_CA; else nothing is encrypted).",
         ),
     ] = None
+    cert: Annotated[
+        str | None,
+        typer.Option(
+            "--cert",
+            metavar="FILE",
+            help="A certificate that says who we are (WINDLASS_CERT).",
+        ),
+    ] = None
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key",
+            metavar="FILE",
+            help="The certificate's key (WINDLASS_KEY).",
+        ),
+    ] = None
     output: Annotated[
         Format | None,
         typer.Option(
@@ -133,9 +149,12 @@ class Call:
             "/"
         )
         self.ca = terms.ca or named.ca or said("WINDLASS_CA") or mine.ca
-        self.token = terms.token or said("WINDLASS_TOKEN") or ""
+        env = (said("WINDLASS_CERT"), said("WINDLASS_KEY"))
+        ways = ((terms.cert, terms.key), named.pair, env, mine.pair)
+        self.pair = next(filter(any, ways), ("", ""))  # a key fits one certificate alone
+        self.token = self.http_token = terms.token or said("WINDLASS_TOKEN") or ""
         if not self.token and self.address == mine.address:  # nobody else is shown it
-            self.token = mine.token
+            self.token, self.http_token = mine.token, mine.token if self.http == mine.http else ""
         self.page = Page(terms.output or Format.TABLE, terms.color)
         self.request_id = ""
         """The key of the change that was asked for, to repeat it safely."""
@@ -146,7 +165,7 @@ class Call:
     @property
     def channel(self) -> "grpc.aio.Channel":
         if self._channel is None:
-            self._channel = opened(self.address, self.token, self.ca)
+            self._channel = opened(self.address, self.token, self.ca, self.pair)
         return self._channel
 
     async def ask(
@@ -201,7 +220,12 @@ class Call:
             await self._channel.close()
 
 
-def opened(address: str, token: str = "", ca: str = "") -> "grpc.aio.Channel":
+def opened(
+    address: str,
+    token: str = "",
+    ca: str = "",
+    pair: tuple[str | None, str | None] = ("", ""),
+) -> "grpc.aio.Channel":
     """A channel that notices a dead peer within a minute and repeats what found no connection."""
     import grpc.aio
 
@@ -240,13 +264,26 @@ def opened(address: str, token: str = "", ca: str = "") -> "grpc.aio.Channel":
         ("grpc.max_reconnect_backoff_ms", 5_000),
         ("grpc.enable_http_proxy", 0),  # a site is in one's own network
     ]
-    if not ca:
+    trusted = _credentials(ca, *pair)
+    if trusted is None:
         return grpc.aio.insecure_channel(address, options=options, interceptors=carriers)
-    trusted = grpc.ssl_channel_credentials(_trusted(ca))
     return grpc.aio.secure_channel(address, trusted, options=options, interceptors=carriers)
 
 
-def _trusted(file: str) -> bytes:
+def _credentials(ca: str, cert: str | None, key: str | None) -> "grpc.ChannelCredentials | None":
+    """Whom we trust, and who we are. None: nothing is encrypted."""
+    import grpc
+
+    if bool(cert) != bool(key):
+        raise Complaint("a certificate needs its key", Code.USAGE, do="say --cert and --key")
+    if cert and not ca:
+        said = "a certificate is shown to nobody whom we do not trust to be the server"
+        raise Complaint(said, Code.USAGE, do="say --ca")
+    ours = (_read(key), _read(cert)) if cert and key else ()
+    return grpc.ssl_channel_credentials(_read(ca), *ours) if ca else None
+
+
+def _read(file: str) -> bytes:
     try:
         return Path(file).read_bytes()
     except OSError as error:

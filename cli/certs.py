@@ -57,6 +57,11 @@ async def init(
         f"export WINDLASS_TLS__KEY={folder}/server.key\n"
         f"export WINDLASS_CA={folder}/ca.crt"
     )
+    for name in user or ():
+        call.page.say(
+            f"# for {name}, where WINDLASS_TLS__CLIENT_CA={folder}/ca.crt:\n"
+            f"export WINDLASS_CERT={folder}/{name}.crt WINDLASS_KEY={folder}/{name}.key"
+        )
 
 
 class _Authority:

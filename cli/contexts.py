@@ -22,6 +22,15 @@ class Context:
     token: str = ""
     ca: str = ""
     """A file with whom we trust to be that server. Empty: nothing is encrypted."""
+    cert: str = ""
+    """A file with a certificate that says who we are. Empty: there is none."""
+    key: str = ""
+    """A file with its key."""
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The certificate and its key."""
+        return self.cert, self.key
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ class Finding:
 async def examine(call: Call) -> int:
     """Look at everything and show it. Exits 1 if anything failed."""
     found: list[Finding] = []
-    for part in (_grpc(call), _http(call.http), _here()):
+    for part in (_grpc(call), _http(call.http, call.http_token), _here()):
         found += [finding async for finding in part]
     failed = any(finding.state == "fail" for finding in found)
     call.page.many(
@@ -152,14 +152,16 @@ async def _version(call: Call) -> Finding:
     return Finding("warn", "version", f"here {ours or 'unknown'}, there {theirs or 'unknown'}", do)
 
 
-async def _http(url: str) -> AsyncIterator[Finding]:
-    """The server's HTTP door, its reasons not to be ready, and its clock."""
+async def _http(url: str, token: str) -> AsyncIterator[Finding]:
+    """The server's HTTP door, its reasons not to be ready, which it may tell only those who have
+    signed in, and its clock."""
     import httpx2
 
     async with httpx2.AsyncClient(base_url=url, timeout=SECONDS, trust_env=False) as http:
         try:
             alive = await http.get("/livez")
-            ready = await http.get("/readyz?verbose")
+            who = {"authorization": f"Bearer {token}"} if token else {}
+            ready = await http.get("/readyz?verbose", headers=who)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             said = str(error) or type(error).__name__
             do = "name the right door with --http, or start a server with make up"

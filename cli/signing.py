@@ -85,7 +85,8 @@ async def login(
     reply = await AuthServiceStub(call.channel).Login(asked, timeout=15)
     known = contexts.load()
     called = save_as or call.terms.profile or known.current
-    mine = contexts.Context(call.address, call.http, name, reply.token, _lasting(call.ca))
+    files = [_lasting(file or "") for file in (call.ca, *call.pair)]
+    mine = contexts.Context(call.address, call.http, name, reply.token, *files)
     known.having(called, mine).save()
     until = documents.on_the_wall(_time(reply.expires.timestamp))
     call.page.say(f"signed in at {call.address} as {name}, until {until} at the latest")

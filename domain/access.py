@@ -90,8 +90,10 @@ class Session(Frozen):
 
     principal: Principal
     digest: str = ""
-    """Of the token. Empty: there is none, and nothing of it can end."""
+    """Of the token. Empty: there is none."""
     expires: datetime | None = None
+    certified: bool = False
+    """Whether a certificate says who it is."""
     used: datetime = datetime.min.replace(tzinfo=UTC)
     """When the token was last said to be used."""
     cloudlets: tuple[str, ...] = ()
@@ -99,15 +101,15 @@ class Session(Frozen):
     of none, all others of any."""
 
     @property
-    def can_end(self) -> bool:
-        """Whether whoever has it may be kept out while it lasts."""
-        return self.principal.name != ANYONE.name
-
-    @property
     def speaks_of_any(self) -> bool:
         """Whether there is no cloudlet that it may not speak of."""
         unsaid = not self.cloudlets and self.principal.role is not Role.AGENT
         return unsaid or ANY in self.cloudlets
+
+    @property
+    def can_end(self) -> bool:
+        """Whether there is a user behind it, who may be kept out, or a token."""
+        return self.certified or bool(self.digest)
 
     def speaks_of(self, cloudlet: str) -> bool:
         return self.speaks_of_any or cloudlet in self.cloudlets

@@ -33,6 +33,13 @@ class Line(Frozen):
     deed: Deed
 
 
+class Anchor(Frozen):
+    """A line that was seen earlier, and is to be there for ever."""
+
+    number: int
+    chain: str
+
+
 class Verdict(Frozen):
     """Whether the trail is whole."""
 
@@ -40,6 +47,9 @@ class Verdict(Frozen):
     broken: int = 0
     """The number of the first line that does not follow. 0: all do."""
     chain: str = ""
+    lost: int = 0
+    """The number of the line that was seen earlier, if it is not there any more as it was: the
+    trail was cut off before it, or written anew. 0: it is."""
 
 
 def chained(before: str, number: int, line: str) -> str:

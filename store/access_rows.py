@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import Index, String
+from sqlalchemy import Index, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from store.rows import COUNTER, ID, NAME, SORTED, WORD, Row
@@ -63,6 +63,8 @@ class AttemptRow(Row):
     who: Mapped[str] = mapped_column(DIGEST, primary_key=True)
     failures: Mapped[int]
     last: Mapped[datetime]
+    told: Mapped[bool] = mapped_column(server_default=text("false"))
+    """Whether whoever it was has been told to wait."""
 
 
 class AuditRow(Row):

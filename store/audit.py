@@ -1,8 +1,8 @@
 """The audit trail: a line for everything that somebody changed or tried to, in one order.
 
 The database itself refuses to change or delete a line. Whoever gets around that breaks the chain,
-which `verify` walks along. A trail whose end was cut off is whole, too; only who kept its last
-chain elsewhere can tell.
+which `verify` walks along. A trail whose end was cut off is whole, too, and so is one that was
+written anew from its beginning; only who kept a chain elsewhere can tell.
 
 A call that changes something has a line before it does, and one once it is over, which names the
 first. Whoever reads gets the second, if there is one."""
@@ -13,7 +13,7 @@ from sqlalchemy import insert, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
-from domain.audit import Deed, Line, Verdict, chained
+from domain.audit import Anchor, Deed, Line, Verdict, chained
 from store.access_rows import AuditRow
 from store.engine import Database, Store, reading, transaction
 from store.gather import Gather
@@ -79,19 +79,31 @@ class Audit(Store):
         rows = await session.scalars(query)
         return [Line(number=row.number, deed=Deed.model_validate_json(row.line)) for row in rows]
 
-    async def verify(self) -> Verdict:
-        """Walk along the whole trail, a page at a time."""
-        number, chain = 0, ""
+    async def verify(self, anchor: Anchor | None = None) -> Verdict:
+        """Walk along the whole trail, a page at a time, and past the line that was seen earlier."""
+        number, chain, lost = 0, "", anchor.number if anchor else 0
         while rows := await self._page(number):
             for row in rows:
-                expected = chained(chain, number + 1, row.line)
-                said = Deed.model_validate_json(row.line).began if row.chain == expected else None
-                if row.number != number + 1 or said != (row.began or 0):
+                if row.number != number + 1 or not _follows(row, chain):
                     return Verdict(lines=number, broken=number + 1, chain=chain)
                 number, chain = row.number, row.chain
-        return Verdict(lines=number, chain=chain)
+                if anchor == Anchor(number=number, chain=chain):
+                    lost = 0
+        return Verdict(lines=number, chain=chain, lost=lost)
 
     @reading
     async def _page(self, session: AsyncSession, after: int) -> Sequence[AuditRow]:
         query = select(AuditRow).where(AuditRow.number > after).order_by(AuditRow.number)
         return (await session.scalars(query.limit(PAGE))).all()
+
+
+def _follows(row: AuditRow, before: str) -> bool:
+    """Whether a row holds on to the one before it, and says nothing that its line does not: what
+    is looked for by columns has to be found."""
+    if row.chain != chained(before, row.number, row.line):
+        return False
+    try:
+        deed = Deed.model_validate_json(row.line)
+    except ValueError:  # no deed at all
+        return False
+    return (row.time, row.user_name, row.began or 0) == (deed.time, deed.user, deed.began)

@@ -10,6 +10,7 @@ import json
 import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 from uuid import uuid4
 
 from sqlalchemy import delete, select
@@ -35,6 +36,14 @@ MOST = 1000
 
 def digest_of(token: str) -> str:
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()
+
+
+class Ended(NamedTuple):
+    """A token that is good for nothing now."""
+
+    user: str
+    was_good: bool
+    """Whether it was good for something until now."""
 
 
 class Tokens(Store):
@@ -96,14 +105,15 @@ class Tokens(Store):
             row.ended = _end(row)
 
     @transaction
-    async def revoke(self, session: AsyncSession, digest: str) -> bool:
+    async def revoke(self, session: AsyncSession, digest: str) -> Ended | None:
         """End a token, with those that were made with it. Again, while it is remembered, is
-        success; False if it never was one."""
+        success; None if it never was one."""
         row = await session.get(TokenRow, digest, with_for_update=True)
         if row is None:
-            return False
+            return None
+        ended = Ended(row.user_name, row.revoked is None and row.ended > now())
         await _end_now(session, row)
-        return True
+        return ended
 
     @transaction
     async def revoke_named(self, session: AsyncSession, token: str, user: str) -> str:

@@ -9,7 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.access import Principal, Role, User
 from domain.errors import AlreadyExists, Conflict, NotFound
 from store.access_rows import TokenRow, UserRow
-from store.engine import Store, reading, transaction
+from store.engine import Database, Store, reading, transaction
+from store.gather import Gather
 from store.rows import now
 
 MOST = 1000
@@ -24,6 +25,10 @@ class Lock(NamedTuple):
 
 
 class Users(Store):
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._together: Gather[str, Principal | None] = Gather(self._principals)
+
     @transaction
     async def add(self, session: AsyncSession, principal: Principal, password: str) -> User:
         """Let somebody sign in. The password is a hash, or empty."""
@@ -66,11 +71,9 @@ class Users(Store):
             return None
         return Lock(row.name, row.password)
 
-    @reading
-    async def principal(self, session: AsyncSession, name: str) -> Principal | None:
-        """Who that is, if they may come in."""
-        row = await session.get(UserRow, name)
-        return None if row is None or row.disabled else principal_of(row)
+    async def principal(self, name: str) -> Principal | None:
+        """Who that is, if they may come in. Those who ask together are answered by one query."""
+        return await self._together.ask(name)
 
     @reading
     async def all(self, session: AsyncSession) -> Sequence[User]:
@@ -111,6 +114,14 @@ class Users(Store):
         if disabled:
             await _revoke_all(session, name, TokenRow.user_name == name)
         return _user(row)
+
+    @reading
+    async def _principals(
+        self, session: AsyncSession, names: Sequence[str]
+    ) -> list[Principal | Exception | None]:
+        rows = await session.scalars(select(UserRow).where(UserRow.name.in_(set(names))))
+        found = {row.name: principal_of(row) for row in rows if not row.disabled}
+        return [found.get(name) for name in names]
 
 
 async def _held(session: AsyncSession, name: str) -> UserRow:

@@ -11,6 +11,7 @@ from api.edge import fellows, keys
 from api.edge.descriptions import Descriptions
 from api.edge.relay import Relay
 from api.edge.streams import Streams
+from api.tls import PLAIN, Peers
 from domain.errors import DomainError
 from domain.refusal import Refusal, refuse_if
 from protos.gen.edge.cloudlet_pb2 import CLOUDLET_STATE_ERRORS, CLOUDLET_STATE_READY
@@ -34,7 +35,7 @@ class ExecApi(ExecApiServicer):
         relay: Relay,
         controllers: Controllers,
         patience: timedelta,
-        ca: bytes = b"",
+        peers: Peers = PLAIN,
     ) -> None:
         """`patience` is what a resource manager gets to answer."""
         self._apps = apps
@@ -42,7 +43,7 @@ class ExecApi(ExecApiServicer):
         self._streams = streams
         self._relay = relay
         self._controllers = controllers
-        self._ca = ca
+        self._peers = peers
         self._seconds = patience.total_seconds()
 
     async def RunCommand(self, request: ExecRequest, context: Context) -> ExecRequest:
@@ -69,7 +70,7 @@ class ExecApi(ExecApiServicer):
         if address not in await self._controllers.alive():
             raise Refusal.EXEC_NOBODY()  # whoever may inject may write any: it would get the token
         seconds, metadata = self._seconds + SPARE_SECONDS, fellows.on_behalf(context)
-        async with fellows.called(address, self._ca) as channel:
+        async with fellows.called(address, self._peers) as channel:
             try:
                 return await ExecApiStub(channel).SendLocalRequest(
                     request, timeout=seconds, metadata=metadata

@@ -9,6 +9,7 @@ import grpc.aio
 
 from api.asking import Context
 from api.gate import AUTHORIZATION
+from api.tls import Peers
 
 Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
 
@@ -16,10 +17,10 @@ OPTIONS = [("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1)]
 
 
 @asynccontextmanager
-async def called(address: str, ca: bytes = b"") -> AsyncIterator[grpc.aio.Channel]:
-    """`ca` is whom we trust to be one of us, if we speak encrypted."""
-    if ca:
-        trusted = grpc.ssl_channel_credentials(ca)
+async def called(address: str, peers: Peers) -> AsyncIterator[grpc.aio.Channel]:
+    """`peers` is how we speak to one another."""
+    trusted = peers.credentials()
+    if trusted is not None:
         channel = grpc.aio.secure_channel(address, trusted, options=OPTIONS)
     else:
         channel = grpc.aio.insecure_channel(address, options=OPTIONS)
@@ -28,6 +29,7 @@ async def called(address: str, ca: bytes = b"") -> AsyncIterator[grpc.aio.Channe
 
 
 def on_behalf(context: Context) -> Metadata:
-    """What a call carries that is made for another one: who asks."""
+    """What a call carries that is made for another one: the token of who asks. Whoever has none
+    came by a certificate, which is nobody else's to show: then it is asked for by us."""
     given = context.invocation_metadata() or ()
     return tuple((name, value) for name, value in given if name == AUTHORIZATION)

@@ -1,7 +1,7 @@
 """The programs that are connected to a controller: to this one, or to any."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 
 import grpc
@@ -11,6 +11,7 @@ import structlog
 from api.asking import Context
 from api.edge.fellows import Metadata, called, on_behalf
 from api.edge.matching import matches
+from api.tls import PLAIN, Peers
 from protos.gen.edge.node_pb2 import Node
 from protos.gen.edge.node_pb2_grpc import NodeApiServicer, NodeApiStub
 from store.controllers import Controllers
@@ -49,12 +50,18 @@ class Attached:
 
 class NodeApi(NodeApiServicer):
     def __init__(
-        self, attached: Attached, controllers: Controllers, patience: timedelta, ca: bytes = b""
+        self,
+        attached: Attached,
+        controllers: Controllers,
+        patience: timedelta,
+        here: Callable[[], str],
+        peers: Peers = PLAIN,
     ) -> None:
-        """`patience` is what each controller gets to answer."""
+        """`patience` is what each controller gets to answer, `here` tells this one's address."""
         self._attached = attached
         self._controllers = controllers
-        self._ca = ca
+        self._here = here
+        self._peers = peers
         self._seconds = patience.total_seconds()
 
     async def ShowNodeLocal(self, request: Node, context: Context) -> AsyncIterator[Node]:
@@ -62,22 +69,25 @@ class NodeApi(NodeApiServicer):
             yield node
 
     async def ShowNode(self, request: Node, context: Context) -> AsyncIterator[Node]:
-        """Asks every controller that is alive, this one too. Who does not answer is left out."""
+        """What this controller knows itself, and then what every other one answers that is alive.
+        Who does not answer is left out."""
+        for node in self._attached.like(request):
+            yield node
         turn = asyncio.Semaphore(AT_ONCE)
 
         async def answered(address: str) -> list[Node]:
             async with turn:
                 return await self._asked(address, request, on_behalf(context))
 
-        alive = await self._controllers.alive()
-        for nodes in await asyncio.gather(*map(answered, alive)):
+        others = [each for each in await self._controllers.alive() if each != self._here()]
+        for nodes in await asyncio.gather(*map(answered, others)):
             for node in nodes:
                 yield node
 
     async def _asked(self, address: str, request: Node, metadata: Metadata) -> list[Node]:
         """The nodes of one controller, or of them those that came before it broke off."""
         found: list[Node] = []
-        async with called(address, self._ca) as channel:
+        async with called(address, self._peers) as channel:
             asked = NodeApiStub(channel).ShowNodeLocal(
                 request, timeout=self._seconds, metadata=metadata
             )
@@ -87,7 +97,7 @@ class NodeApi(NodeApiServicer):
                     if len(found) == MOST:
                         break
             except grpc.aio.AioRpcError as error:
-                log.info("controller does not answer", controller=address, error=error.details())
+                log.warning("controller does not answer", controller=address, error=error.details())
         return found
 
 

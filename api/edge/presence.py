@@ -38,6 +38,11 @@ class Presence:
         self._entered = asyncio.Event()
         self._address = ""
 
+    @property
+    def address(self) -> str:
+        """The address by which the others know this process. Empty: it has none yet."""
+        return self._address
+
     async def entered(self) -> str:
         """The address by which the others know this process, once they do."""
         await self._entered.wait()

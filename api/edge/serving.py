@@ -34,7 +34,7 @@ from api.edge.telling import Telling
 from api.edge.templates import ClusterApi
 from api.meters import Meters
 from api.server import Server
-from api.tls import Certificates
+from api.tls import PLAIN, Certificates, Peers
 from domain.operation import OperationId
 from domain.patience import Patience
 from domain.ports import Documents
@@ -78,8 +78,8 @@ class Terms(NamedTuple):
     enforce_resources: bool = False
     patience: Patience = Patience()
     node_patience: timedelta = timedelta(seconds=3)
-    ca: bytes = b""
-    """Whom we trust to be another API process. Nothing: they speak in the clear."""
+    peers: Peers = PLAIN
+    """How we speak to other API processes."""
     exec_patience: timedelta = timedelta(seconds=6)
 
 
@@ -109,6 +109,11 @@ class Notifying:
         keeping = Keeping(self.described, reports, self.attached, self.measured, self.relay, nudge)
         self._hearing = Hearing(self.streams, telling, keeping)
         self._api = NotifyApi(self.streams, telling, self._hearing, presence)
+        self._presence = presence
+
+    def here(self) -> str:
+        """The address by which the others know this process, once it has one."""
+        return self._presence.address
 
     @property
     def service(self) -> Service:
@@ -174,7 +179,10 @@ def services(
     )
     clusters, running = ClusterInsts(database, placed), AppInsts(database, placed)
     controllers = Controllers(database)
-    peers = (notifying.described, notifying.streams, notifying.relay)
+    parts = (notifying.described, notifying.streams, notifying.relay)
+    nodes = NodeApi(
+        notifying.attached, controllers, terms.node_patience, notifying.here, terms.peers
+    )
     served = (
         (developer_pb2, DeveloperApi(developers)),
         (operator_pb2, OperatorApi(operators)),
@@ -190,10 +198,10 @@ def services(
         (refs_pb2, CloudletRefsApi(CloudletRefs(database))),
         (refs_pb2, ClusterRefsApi(ClusterRefs(database))),
         (controller_pb2, ControllerApi(controllers)),
-        (exec_pb2, ExecApi(running, *peers, controllers, terms.exec_patience, terms.ca)),
+        (exec_pb2, ExecApi(running, *parts, controllers, terms.exec_patience, terms.peers)),
         (app_inst_pb2, AppInstMetricsApi(notifying.measured)),
         (cloudlet_pb2, CloudletMetricsApi(notifying.measured)),
-        (node_pb2, NodeApi(notifying.attached, controllers, terms.node_patience, terms.ca)),
+        (node_pb2, nodes),
     )
     unknown = leaving_unknown(terms.legacy_codes)
     return [

@@ -1,6 +1,6 @@
 """Signing in and out, for everybody: people, the command and the pages of the koor contract."""
 
-from api.asking import Context
+from api.asking import Context, notes
 from api.gate import invalid, presented
 from api.origin import Origins
 from api.sign_in import SignIn
@@ -33,8 +33,10 @@ class AuthService(AuthServiceServicer):
         token = presented(context.invocation_metadata() or ())
         if not token:
             raise Unauthenticated("no token: nobody is signed in", reason="NO_TOKEN")
-        if not await self._tokens.revoke(digest_of(token)):
+        ended = await self._tokens.revoke(digest_of(token))
+        if ended is None:
             raise invalid()
+        notes().user, notes().is_told = ended.user, ended.was_good
         self._gate.forget()
         return pb.LogoutResponse(success=True)
 

@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 from google.protobuf.empty_pb2 import Empty
 
-from api.asking import Context
+from api.asking import Context, notes
 from api.belonging import Belonging
 from api.kudo import convert, states
 from api.kudo.certificates import identity
@@ -90,6 +90,7 @@ class NodeService(NodeServiceServicer):
             id, fingerprint = identity(certificate, bare_tokens=self._bare_tokens)
         except Invalid as error:
             return Registered(outcome=Welcome.BAD_CERTIFICATE, says=error.message)
+        notes().subject = id
         beside = {
             key: str(value) for key, value in context.invocation_metadata() or () if key in BESIDE
         }

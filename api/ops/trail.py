@@ -3,7 +3,7 @@
 from api.asking import Context
 from api.errors import wrong
 from api.ops.readings import named
-from domain.audit import Line
+from domain.audit import Anchor, Line
 from protos.gen.ops import access_pb2 as pb
 from protos.gen.ops.access_pb2_grpc import AuditServicer
 from store import audit as store
@@ -29,8 +29,10 @@ class Audit(AuditServicer):
     async def Verify(
         self, request: pb.VerifyAuditRequest, context: Context
     ) -> pb.VerifyAuditResponse:
-        found = await self._audit.verify()
-        return pb.VerifyAuditResponse(lines=found.lines, broken=found.broken, chain=found.chain)
+        if request.number < 0 or (request.number == 0) != (not request.chain):
+            raise wrong("number", "has to be that of a line, and come with its chain")
+        seen = Anchor(number=request.number, chain=request.chain) if request.number else None
+        return pb.VerifyAuditResponse(**(await self._audit.verify(seen)).model_dump())
 
 
 def _line(line: Line) -> pb.AuditLine:

@@ -11,6 +11,8 @@ from protos.gen.agent import node_pb2
 from protos.gen.agent.node_pb2_grpc import WindowStub
 from protos.gen.kudo import scheduler_pb2 as pb
 from protos.gen.kudo.scheduler_pb2_grpc import NodeServiceStub
+from protos.gen.ops.access_pb2 import ListAuditRequest
+from protos.gen.ops.access_pb2_grpc import AuditStub
 from tests.agents import enrolled
 from tests.api.caller import refused
 from tests.api.closed import Closed
@@ -51,6 +53,18 @@ class Agent:
     async def unregister(self) -> int:
         request = pb.NodeUnregisterRequest(id="theirs")
         return (await self._nodes.Unregister(request, metadata=self._carries, timeout=20)).code
+
+
+async def test_which_node_comes_and_goes_is_written_down(closed: Closed) -> None:
+    agent = Agent(closed, "agent-7")
+    assert (await agent.register(), await agent.unregister()) == (0, 0)
+    asked = ListAuditRequest(user="agent-7", latest=True, page_size=2)
+    admin = bearer(closed.tokens["ada"])
+    listed = await AuditStub(closed.channel).List(asked, metadata=admin, timeout=20)
+    assert [(line.method, line.subject, line.code) for line in listed.lines] == [
+        ("scheduler.NodeService/Unregister", "theirs", "OK"),
+        ("scheduler.NodeService/Register", "theirs", "OK"),
+    ]
 
 
 @pytest.mark.parametrize("owner", ["agent-7", "ole"])

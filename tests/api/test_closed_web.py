@@ -154,10 +154,30 @@ async def test_no_route_leads_around_the_gate(closed: Closed, web: httpx2.AsyncC
 
 
 async def test_no_route_is_left_out(closed: Closed) -> None:
-    """What is not behind the gate is told here, one by one."""
+    """What is not a method behind the gate is told here, one by one; the next test has all of it
+    but `/livez`, which says one word."""
     ours = {path for _, path, _ in routes(closed)}
     known = {route.path for route in closed.api._web.app.routes}  # type: ignore[attr-defined]
     assert known - ours == {"/livez", "/readyz", "/metrics"}
+
+
+async def test_what_the_process_does_is_for_those_who_may_read(
+    closed: Closed, web: httpx2.AsyncClient
+) -> None:
+    readers = permission("windlass.v1.Operations/List").roles or ()
+    callers = [(401, None), *((401, token) for token in closed.bad.values())]
+    callers += [(200 if who.role in readers else 403, closed.tokens[who.name]) for who in PEOPLE]
+    assert {code for code, _ in callers} == {200, 401, 403}
+    for code, token in callers:
+        measured = await web.get("/metrics", headers=carrying(token))
+        assert measured.status_code == code
+        assert ("windlass_grpc_calls" in measured.text) is (code == 200)
+        assert ("www-authenticate" in measured.headers) is (code == 401)
+        ready = await web.get("/readyz?verbose", headers=carrying(token))
+        assert ready.status_code == 200, "probes have no token"
+        assert (ready.text == "ready\n") is (code != 200)
+        assert ("temporal" in ready.text) is (code == 200)
+        assert (await web.get("/livez", headers=carrying(token))).text == "ok\n"
 
 
 async def test_a_developer_is_shown_what_is_theirs_by_routes_too(

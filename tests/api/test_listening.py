@@ -54,9 +54,16 @@ async def test_r25_a_socket_that_others_reach_asks_them_to_sign_in(
     environment: dict[str, str],
 ) -> None:
     port = free_port(LOOPBACK)
-    async with running(OPENING, f"0.0.0.0:{port}", "--", *API, environment=environment) as process:
+    plain = {**environment, "WINDLASS_TLS__PLAIN_BEYOND_LOOPBACK": "true"}
+    async with running(OPENING, f"0.0.0.0:{port}", "--", *API, environment=plain) as process:
         await told(process, "ready")
         assert await answer(f"127.0.0.1:{port}") == "UNAUTHENTICATED"
+
+
+async def test_secrets_are_not_taken_in_the_clear_from_others(environment: dict[str, str]) -> None:
+    beyond = {**environment, "WINDLASS_EDGE__NOTIFY_ADDRESS": "0.0.0.0:0"}
+    ending = await ended(*API, environment=beyond)
+    assert ending.refusal[-1].endswith("WINDLASS_TLS__PLAIN_BEYOND_LOOPBACK=true")
 
 
 async def test_r25_a_socket_and_an_address_are_refused(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from datetime import timedelta
 
 import grpc
 import httpx2
@@ -19,6 +20,7 @@ from settings import Auth, Settings
 from store.access_rows import AttemptRow
 from store.engine import Database
 from store.rows import now
+from store.tokens import Tokens, digest_of
 from tests.api.caller import Caller, refused, under, wanted
 from tests.api.signed import PASSWORD, Entry, bearer, counted, people
 
@@ -209,6 +211,69 @@ async def test_a_stream_ends_with_the_token_that_opened_it(
     kept.cancel()
 
 
+class TestOfShortIdleness:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        short = Auth(mode="required", token_idle=timedelta(seconds=3))
+        return settings.model_copy(update={"auth": short})
+
+    async def test_a_token_does_not_lie_unused_while_a_stream_of_it_is_open(
+        self, entry: Entry, caller: Caller, tokens: dict[str, str], database: Database
+    ) -> None:
+        await caller.cluster.CreateCluster(
+            wanted("hello"), metadata=(*under(), *bearer(tokens["ole"])), timeout=20
+        )
+        token = await signed_in(entry, "vic")
+        watched = caller.views.Watch(
+            clusters_pb2.WatchClusterRequest(name="hello"), metadata=bearer(token), timeout=60
+        )
+        assert await watched.read()
+        first = await Tokens(database).session(digest_of(token))
+        assert first is not None
+        assert first.expires is not None
+
+        async def good() -> bool:
+            asked = pb.CheckTokenRequest(token=token)  # which is no use of it
+            return (await entry.auth.CheckToken(asked, timeout=20)).success
+
+        async with asyncio.timeout(30):
+            while now() < first.expires + timedelta(seconds=1):  # by a clock that is not ours
+                assert await good()
+        assert not watched.done()
+        watched.cancel()
+        async with asyncio.timeout(30):
+            while await good():
+                pass
+
+
+async def test_strangers_leave_a_line_where_it_matters_and_only_once(
+    entry: Entry, tokens: dict[str, str], database: Database
+) -> None:
+    token = await signed_in(entry, "vic")
+    for _ in range(3):
+        await entry.auth.Logout(pb.LogoutRequest(), metadata=bearer(token), timeout=20)
+    await refused(entry.auth.Logout(pb.LogoutRequest(), metadata=bearer("made up"), timeout=20))
+    wrong = pb.LoginRequest(username="vic", password="wrong horse")
+    for _ in range(FREE_TRIES):
+        await refused(entry.auth.Login(wrong, timeout=20))
+    await counted(database, AttemptRow.failures + 5)  # so that a slow machine is no help
+    for _ in range(3):
+        assert (await refused(entry.auth.Login(wrong, timeout=20))).reason == "SIGN_IN_THROTTLED"
+    listed = await entry.audit.List(
+        ours.ListAuditRequest(), metadata=bearer(tokens["ada"]), timeout=20
+    )
+    seen = [
+        (line.user, line.method.rpartition("/")[2], line.subject, line.reason or line.code)
+        for line in listed.lines
+    ]
+    assert seen == [
+        ("anonymous", "Login", "vic", "OK"),
+        ("vic", "Logout", "", "OK"),
+        *[("anonymous", "Login", "vic", "SIGN_IN_FAILED")] * FREE_TRIES,
+        ("anonymous", "Login", "vic", "SIGN_IN_THROTTLED"),
+    ]
+
+
 async def test_whoever_changes_something_is_written_down(
     entry: Entry, caller: Caller, tokens: dict[str, str], http: httpx2.AsyncClient
 ) -> None:
@@ -251,6 +316,14 @@ async def test_whoever_changes_something_is_written_down(
     assert found.requester == "ole"
     verdict = await entry.audit.Verify(ours.VerifyAuditRequest(), metadata=admin, timeout=20)
     assert (verdict.lines, verdict.broken) == (5, 0)  # the cluster's has two
+    for number, chain, lost in ((5, verdict.chain, 0), (4, verdict.chain, 4), (6, "0" * 64, 6)):
+        seen_before = ours.VerifyAuditRequest(number=number, chain=chain)
+        again = await entry.audit.Verify(seen_before, metadata=admin, timeout=20)
+        assert (again.broken, again.lost) == (0, lost)
+    half = await refused(
+        entry.audit.Verify(ours.VerifyAuditRequest(number=5), metadata=admin, timeout=20)
+    )
+    assert half.fields == ["number"]
     path = "/api/v1/cluster/list"
     assert (await http.get(path)).status_code == 401
     assert (await http.get(path, headers=dict(bearer(token)))).status_code == 200

@@ -9,7 +9,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from api.__main__ import Api
 from protos.gen.kaas import api_pb2 as pb
-from settings import Settings, Temporal
+from settings import Auth, Settings, Temporal
 from store import schema
 from tests.api.caller import Caller
 
@@ -50,6 +50,22 @@ class TestWithoutTables:
         assert lines[0] == f"[-]database: not at {newest}: run python -m store migrate"
         assert lines[-1] == "not ready"
         assert (await fetched(addresses, "/livez")).status_code == 200
+
+
+class TestWithoutTablesBehindASignIn:
+    @pytest.fixture
+    def settings(self, settings: Settings, tmp_path: Path) -> Settings:
+        empty = f"sqlite+aiosqlite:///{tmp_path}/empty.db"
+        closed = {"database": empty, "auth": Auth(mode="required")}
+        return settings.model_copy(update=closed)
+
+    async def test_strangers_are_not_told_why(self, addresses: tuple[str, str]) -> None:
+        ready = await fetched(addresses, "/readyz?verbose")
+        assert (ready.status_code, ready.text) == (503, "not ready\n")
+        url, token = f"http://{addresses[1]}", {"authorization": "Bearer anything"}
+        async with httpx2.AsyncClient(base_url=url, trust_env=False, headers=token) as http:
+            assert (await http.get("/readyz", timeout=20)).text == "not ready\n"
+            assert (await http.get("/metrics", timeout=20)).status_code == 503
 
 
 class TestInNoNamespace:

@@ -54,6 +54,9 @@ def test_links_lead_somewhere(path: Path) -> None:
 MADE = "build/"
 """What `make` writes is there only once it has been made."""
 
+OTHERS = ("FILE", "ADDRESS", "HTTP", "TOKEN", "CONTEXTS", "CA", "CERT", "KEY")
+"""Variables that are no settings, but of those who call."""
+
 
 def test_files_named_in_the_architecture_exist() -> None:
     words = set(QUOTED.findall(prose(ROOT / "ARCHITECTURE.md"))) - IN_EVERY_FOLDER
@@ -77,7 +80,7 @@ def test_every_setting_is_described() -> None:
 
 def test_a_variable_that_is_named_is_a_setting() -> None:
     known = {each.variable for each in origins(Settings.model_construct())}
-    known |= {f"WINDLASS_{name}" for name in ("FILE", "ADDRESS", "HTTP", "TOKEN", "CONTEXTS", "CA")}
+    known |= {f"WINDLASS_{name}" for name in OTHERS}
     for path in DOCUMENTS:
         named = set(re.findall(r"\bWINDLASS_[A-Z_]+\b", path.read_text()))
         assert named <= known, path.name

@@ -128,7 +128,10 @@ async def _placed(url: str, uids: list[InstanceUid], *, rate: float | None = Non
     took = [each for run in runs for each in run.took]
     cpu = sum(run.cpu for run in runs)
     return Run(
-        len(took) / (ended - began), percentile(took, 0.99), 1000 * cpu / len(took), await _over(url)
+        len(took) / (ended - began),
+        percentile(took, 0.99),
+        1000 * cpu / len(took),
+        await _over(url),
     )
 
 

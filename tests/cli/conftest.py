@@ -21,7 +21,8 @@ def _plain_world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[No
     for name in ("WINDLASS_ADDRESS", "WINDLASS_HTTP", "NO_COLOR", "FORCE_COLOR", "KUBECONFIG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("WINDLASS_TOKEN", raising=False)
-    monkeypatch.delenv("WINDLASS_CA", raising=False)
+    for name in ("WINDLASS_CA", "WINDLASS_CERT", "WINDLASS_KEY"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("WINDLASS_CONTEXTS", str(tmp_path / "contexts.json"))
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.setenv("COLUMNS", "100")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from settings import Tls
 from tests.api.closed import Closed, closed
 from tests.api.signed import PASSWORD
 from tests.cli.running import Outcome, Windlass, in_process
@@ -105,6 +106,61 @@ async def test_an_administrator_lets_others_in_and_keeps_them_out(
     assert ("SetDisabled", "eve") in done
     assert PASSWORD not in json.dumps(lines)
     assert "every one follows" in (await ask("audit", "verify")).out
+    anchor = (await ask("audit", "verify", "-o", "name")).out.strip()
+    kept = await ask("audit", "verify", "--anchor", anchor)
+    assert (kept.code, "every one follows" in kept.out) == (0, True)
+    number, _, _ = anchor.partition(":")
+    lost = await ask("audit", "verify", "--anchor", f"{number}:{'0' * 64}")
+    assert (lost.code, f"line {number} is not there any more" in lost.out) == (1, True)
+    assert (await ask("audit", "verify", "--anchor", number)).code == 2
+
+
+async def test_a_doctor_who_is_signed_in_is_told_why(
+    ask: Windlass, server: Closed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def readiness() -> str:
+        told = (await ask("doctor", "-o", "json", "--http", server.http)).out
+        document = told[told.index("{\n") :]  # the server is in this process, and logs there, too
+        sheet, _ = json.JSONDecoder().raw_decode(document)
+        found = {item["check"]: item for item in sheet["items"]}
+        return str(found["readyz"]["detail"])
+
+    assert await readiness() == "ok"
+    monkeypatch.setenv("WINDLASS_TOKEN", server.tokens["vic"])
+    assert (await readiness()).startswith("temporal: away")
+
+
+async def test_a_certificate_says_who_calls_and_is_remembered(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ask(*arguments: str) -> Outcome:
+        return await asyncio.to_thread(in_process, *arguments)
+
+    folder = tmp_path / "certs"
+    made = await ask("certs", "init", str(folder), "--user", "ole")
+    assert f"WINDLASS_KEY={folder}/ole.key" in made.out + made.err
+    ca, cert, key = (str(folder / name) for name in ("ca.crt", "ole.crt", "ole.key"))
+    tls = Tls(
+        certificate=folder / "server.crt", key=folder / "server.key", client_ca=folder / "ca.crt"
+    )
+    (tmp_path / "password").write_text(PASSWORD)
+    async with closed(tmp_path_factory.mktemp("closed"), tls) as server:
+        monkeypatch.setenv("WINDLASS_ADDRESS", server.address)
+        shown = ("--ca", ca, "--cert", cert, "--key", key)
+        assert (await ask("whoami", "-o", "name", *shown)).out == "ole\n"
+        assert (await ask("whoami", "--ca", ca, "--cert", cert)).code == 2
+        assert (await ask("whoami", "--cert", cert, "--key", key)).code == 2
+        monkeypatch.setenv("WINDLASS_CERT", cert)
+        monkeypatch.setenv("WINDLASS_KEY", key)
+        assert (await ask("whoami", "-o", "name", "--ca", ca)).out == "ole\n"
+        file = str(tmp_path / "password")
+        signed = await ask("login", "ada", "--password-file", file, "--ca", ca)
+        assert signed.code == 0, signed.err
+        monkeypatch.delenv("WINDLASS_CERT")
+        monkeypatch.delenv("WINDLASS_KEY")
+        assert (await ask("whoami", "-o", "name")).out == "ada\n"
+        assert (await ask("logout")).code == 0
+        assert (await ask("whoami", "-o", "name")).out == "ole\n"
 
 
 def test_a_file_of_contexts_that_makes_no_sense_is_told(

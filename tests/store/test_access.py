@@ -1,6 +1,8 @@
 """Users, tokens, guesses and the audit trail, as the database keeps them."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -9,9 +11,9 @@ from sqlalchemy import text, update
 from sqlalchemy.exc import DBAPIError
 
 from domain.access import FREE_TRIES, FREE_TRIES_OF_A_PLACE, Principal, Role
-from domain.audit import Deed
+from domain.audit import Anchor, Deed, chained
 from domain.errors import AlreadyExists, Conflict, NotFound, Unauthenticated
-from store.access_rows import AttemptRow, TokenRow
+from store.access_rows import AttemptRow, AuditRow, TokenRow
 from store.attempts import Attempts
 from store.audit import Audit
 from store.engine import Database
@@ -85,9 +87,9 @@ async def test_a_token_ends_in_each_of_the_ways_there_are(database: Database) ->
     assert await good(revoked)
     assert not await good(expired)
     assert not await good(digest_of("no token"))
-    assert await tokens.revoke(revoked)
-    assert await tokens.revoke(revoked), "again is success"
-    assert not await tokens.revoke(digest_of("no token"))
+    assert await tokens.revoke(revoked) == ("bob", True)
+    assert await tokens.revoke(revoked) == ("bob", False), "again is success"
+    assert await tokens.revoke(digest_of("no token")) is None
     ended = update(TokenRow).where(TokenRow.digest == idle)
     await said(database, ended.values(ended=now()))
     assert [await good(each) for each in (kept, idle, revoked)] == [True, False, False]
@@ -179,8 +181,16 @@ async def test_guesses_are_counted_where_they_are_made(database: Database) -> No
     assert not await attempts.begin("bob", "10.0.0.1")
     await said(database, update(AttemptRow).values(last=now() - timedelta(seconds=5)))
     assert not await attempts.begin("ada", "10.0.0.1"), "the wait is over"
+    again = await attempts.begin("ada", "10.0.0.1")
+    assert again is not None
+    assert not again.is_first, "who guesses on was told before"
     await attempts.succeed("ada", "10.0.0.1")
     assert not await attempts.begin("ada", "10.0.0.1")
+    for _ in range(FREE_TRIES - 1):
+        assert not await attempts.begin("ada", "10.0.0.1")
+    anew = await attempts.begin("ada", "10.0.0.1")
+    assert anew is not None
+    assert anew.is_first
 
 
 async def test_many_guesses_at_once_are_no_way_around_the_count(database: Database) -> None:
@@ -242,3 +252,64 @@ async def test_the_trail_is_whole_and_only_grows(database: Database) -> None:
         await said(database, text(on))
     assert hidden.broken == 22
     assert (await audit.verify()).broken == 7
+
+
+@asynccontextmanager
+async def unguarded(database: Database) -> AsyncIterator[None]:
+    """Somebody gets around what keeps the trail as it is."""
+    if database.is_sqlite:  # a file of this test's own
+        for word in ("update", "delete"):
+            await said(database, text(f"DROP TRIGGER audit_no_{word}"))
+        yield
+        return
+    await said(database, text("ALTER TABLE audit DISABLE TRIGGER USER"))
+    try:
+        yield
+    finally:  # the next test has the same tables
+        await said(database, text("ALTER TABLE audit ENABLE TRIGGER USER"))
+
+
+async def test_a_row_says_nothing_that_its_line_does_not(database: Database) -> None:
+    audit = Audit(database)
+    for name in ("ada", "bob", "eve"):
+        await audit.write(Deed(time=now(), user=name, method="a/B", code="OK"))
+    assert (await audit.verify()).broken == 0
+    async with unguarded(database):
+        row = update(AuditRow).where(AuditRow.number == 2)
+        await said(database, row.values(user_name="mallory"))
+        found = [await audit.verify()]
+        await said(database, row.values(user_name="bob"))
+        found.append(await audit.verify())
+        await said(database, row.values(time=now() - HOUR))
+        found.append(await audit.verify())
+        line = "no deed"
+        first = (await audit.list(after=0, most=1))[0].deed.model_dump_json(exclude_defaults=True)
+        chain = chained(chained("", 1, first), 2, line)
+        await said(database, row.values(line=line, chain=chain))
+        found.append(await audit.verify())
+    assert [verdict.broken for verdict in found] == [2, 0, 2, 2]
+
+
+async def test_who_kept_an_anchor_sees_a_trail_that_was_made_anew(database: Database) -> None:
+    audit = Audit(database)
+
+    async def write(*names: str) -> None:
+        for name in names:
+            await audit.write(Deed(time=now(), user=name, method="a/B", code="OK"))
+
+    await write("ada", "eve")
+    told = await audit.verify()
+    anchor = Anchor(number=told.lines, chain=told.chain)
+    await write("bob")
+    assert (await audit.verify(anchor)).lost == 0
+    if not database.is_sqlite:
+        with pytest.raises(DBAPIError):
+            await said(database, text("TRUNCATE audit"))
+    async with unguarded(database):
+        await said(database, text("DELETE FROM audit"))
+    await write("ada")
+    cut = await audit.verify(anchor)
+    assert (cut.lines, cut.broken, cut.lost) == (1, 0, 2)
+    await write("bob", "bob")
+    anew = await audit.verify(anchor)
+    assert (anew.lines, anew.broken, anew.lost) == (3, 0, 2)

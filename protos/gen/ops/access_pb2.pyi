@@ -553,12 +553,20 @@ Global___ListAuditResponse: _TypeAlias = ListAuditResponse  # noqa: Y015
 class VerifyAuditRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    NUMBER_FIELD_NUMBER: _builtins.int
+    CHAIN_FIELD_NUMBER: _builtins.int
+    number: _builtins.int
+    """A line that was seen earlier, and its chain: it has to be there still. 0: none."""
+    chain: _builtins.str
     def __init__(
         self,
+        *,
+        number: _builtins.int = ...,
+        chain: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chain", b"chain", "number", b"number"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -571,21 +579,27 @@ class VerifyAuditResponse(_message.Message):
     LINES_FIELD_NUMBER: _builtins.int
     BROKEN_FIELD_NUMBER: _builtins.int
     CHAIN_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
     lines: _builtins.int
     broken: _builtins.int
     """The number of the first line that does not follow. 0: all do."""
     chain: _builtins.str
-    """What the last line is chained to: kept elsewhere, it shows that none was cut off."""
+    """What the last line is chained to: kept elsewhere and asked for later, with how many lines there
+    were, it shows that none was cut off and that the trail was not written anew.
+    """
+    lost: _builtins.int
+    """The number of the line that was seen earlier, if it is not there any more as it was. 0: it is."""
     def __init__(
         self,
         *,
         lines: _builtins.int = ...,
         broken: _builtins.int = ...,
         chain: _builtins.str = ...,
+        lost: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["broken", b"broken", "chain", b"chain", "lines", b"lines"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broken", b"broken", "chain", b"chain", "lines", b"lines", "lost", b"lost"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -85,7 +85,7 @@ async def test_nodes_of_all_who_answer_are_shown(edge: Edge, database: Database)
     attached = Attached()
     controllers = Controllers(database)
     server = grpc.aio.server()
-    add_NodeApiServicer_to_server(NodeApi(attached, controllers, LEASE), server)
+    add_NodeApiServicer_to_server(NodeApi(attached, controllers, LEASE, str), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     for address in (f"127.0.0.1:{port}", NOBODY):
