@@ -2,18 +2,32 @@
 
 import asyncio
 import random
+from collections.abc import Awaitable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from time import monotonic
+from typing import TypeVar
 
 from temporalio import activity
 
+from activities.waiting import beating
 from domain.errors import DomainError, Unavailable
 from domain.frozen import Frozen
 from domain.health import Tolerance, Watched, is_expiring, judge, leading
 from domain.ports import ClusterApi, Endpoints, MachinePool, Nodes
 from domain.seen import Inside, Led, MachineSeen, NodeSeen, Sight, Tour
 from store.watches import Watches
+
+Answer = TypeVar("Answer")
+
+BEAT_SECONDS = 20.0
+"""How often it is told during a look that it goes on: there are as many as clusters."""
+
+API_SECONDS = 30.0
+MACHINES_SECONDS = 10.0
+HOSTS_SECONDS = 45.0
+"""How long a look waits for each of those it asks. What hangs must not keep it from telling what
+the others say."""
 
 LOOKS_AT_ONCE = 32
 """Looks in the same moment, per process: a thousand tours that begin together look in turn."""
@@ -78,7 +92,7 @@ class Watching:
             await self._pause()
         while True:
             activity.heartbeat()
-            async with self._room:
+            async with beating(BEAT_SECONDS), self._room:
                 tour = await self._look(patrol.uid, inspected)
             inspected = tour.inspected
             if tour.over or tour.is_news or monotonic() - began >= self._rhythm.tour_seconds:
@@ -182,21 +196,30 @@ class Watching:
         """Why the API gave no answer, or its nodes; those that are no slots are somebody else's."""
         ours = {state.slot.name for state in watched.finding.slots}
         try:
-            found = await self._api.observe(watched.node)
+            async with asyncio.timeout(API_SECONDS):
+                found = await self._api.observe(watched.node)
         except DomainError as error:
             return error.message[:WORDS], None
+        except TimeoutError:
+            return f"it did not list its nodes within {API_SECONDS:g} s", None
         return "", tuple(node for node in found if node.name in ours)
 
     async def _of_machines(self, watched: Watched) -> tuple[MachineSeen, ...] | None:
-        try:
-            return await self._pool.seen(watched.machines)
-        except DomainError:
-            return None
+        return await _within(MACHINES_SECONDS, self._pool.seen(watched.machines))
 
     async def _of_hosts(self, watched: Watched) -> Inside | None:
         if not watched.control_planes:
             return None
-        return await self._nodes.inside(watched.control_planes)
+        return await _within(HOSTS_SECONDS, self._nodes.inside(watched.control_planes))
+
+
+async def _within(seconds: float, answer: Awaitable[Answer]) -> Answer | None:
+    """The answer; None if there is none in that time."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await answer
+    except (DomainError, TimeoutError):
+        return None
 
 
 def _is_reopened(node: NodeSeen) -> bool:

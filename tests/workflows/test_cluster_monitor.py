@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 from temporalio.client import WorkflowExecutionStatus, WorkflowHandle
 
+from activities import watching
 from activities.watching import Rhythm
 from domain.cluster import Phase
 from domain.machine import SlotPhase
@@ -81,6 +82,25 @@ async def test_an_api_that_stays_silent_is_an_error_until_it_answers(opened: Ope
         place.world.unanswering.discard(uid)
         cluster = await place.turns(Phase.RUNNING)
         assert "answer" not in cluster.message
+
+
+async def test_systems_that_take_questions_and_answer_none_are_not_waited_for(
+    opened: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("API_SECONDS", "MACHINES_SECONDS", "HOSTS_SECONDS"):
+        monkeypatch.setattr(watching, limit, 0.5)
+    async with opened() as place:
+        await place.create()
+        await place.monitor()
+        place.world.hanging |= {"machines", "hosts"}
+        worker = await _metal(place, 1)
+        worker.powered = False
+        await place.turns(Phase.DEGRADED, f"{worker.node} is lost")
+        place.world.hanging.add("api")
+        await place.turns(Phase.ERROR, "it did not list its nodes within 0.5 s")
+        worker.powered = True
+        place.world.hanging.clear()
+        await place.turns(Phase.RUNNING)
 
 
 async def test_a_lost_quorum_is_an_error_and_one_member_of_three_is_not(opened: Opening) -> None:
