@@ -13,9 +13,10 @@ from temporalio import activity
 from activities.waiting import beating
 from domain.errors import DomainError, Unavailable
 from domain.frozen import Frozen
-from domain.health import Tolerance, Watched, is_expiring, judge, leading
-from domain.ports import ClusterApi, Endpoints, MachinePool, Nodes
-from domain.seen import Inside, Led, MachineSeen, NodeSeen, Sight, Tour
+from domain.health import Tolerance, Watched, is_expiring, judge, leading, uncounted
+from domain.machine import Machine
+from domain.ports import ClusterApi, Endpoints, MachinePool, Node, Nodes
+from domain.seen import Inside, Led, MachineSeen, NodeSeen, Readiness, Sight, Tour
 from store.watches import Watches
 
 Answer = TypeVar("Answer")
@@ -173,8 +174,9 @@ class Watching:
             self._of_api(watched), self._of_machines(watched)
         )
         inside = watched.finding.inside
+        doubtful = (inside and inside.silent) or uncounted(watched.finding.slots, inside)
         due = inspected is None or taken - inspected >= self._inspection
-        if due or unanswered or (inside and inside.silent):
+        if due or unanswered or doubtful:
             inside = await self._of_hosts(watched)
         else:
             inside = None
@@ -183,7 +185,7 @@ class Watching:
             taken=taken,
             operation=watched.operation,
             unanswered=unanswered,
-            nodes=nodes,
+            nodes=nodes and await self._with_servers(watched, nodes),
             machines=machines,
             inside=inside,
         )
@@ -203,6 +205,27 @@ class Watching:
         except TimeoutError:
             return f"it did not list its nodes within {API_SECONDS:g} s", None
         return "", tuple(node for node in found if node.name in ours)
+
+    async def _with_servers(
+        self, watched: Watched, nodes: tuple[NodeSeen, ...]
+    ) -> tuple[NodeSeen, ...]:
+        """The same nodes, with whether the API servers of those that are Ready answer. The only one
+        there is has just answered."""
+        masters = watched.control_planes
+        if len(masters) < 2:
+            return nodes
+        ready = {node.name for node in nodes if node.readiness is Readiness.READY}
+        asked = [machine for machine in masters if machine.slot.name in ready]
+        answers = await asyncio.gather(*(self._serves(watched, each) for each in asked))
+        deaf = {each.slot.name for each, serves in zip(asked, answers, strict=True) if not serves}
+        return tuple(
+            node.model_copy(update={"serves": False}) if node.name in deaf else node
+            for node in nodes
+        )
+
+    async def _serves(self, watched: Watched, master: Machine) -> bool:
+        node = Node(slot=master.slot, endpoint=watched.endpoint, addresses=(master.address,))
+        return bool(await _within(API_SECONDS, self._api.serves(node)))
 
     async def _of_machines(self, watched: Watched) -> tuple[MachineSeen, ...] | None:
         return await _within(MACHINES_SECONDS, self._pool.seen(watched.machines))

@@ -315,6 +315,14 @@ class MemoryApi:
         there = [metal.server for metal in servers if metal.address in node.addresses[:1]]
         return there[0] if there else None
 
+    async def serves(self, node: Node) -> bool:
+        return any(
+            metal.address in node.addresses[:1]
+            and metal.runs
+            and metal.system_id not in self._world.deaf
+            for metal in self._world.servers(node.slot.cluster_uid)
+        )
+
     async def observe(self, node: Node) -> tuple[NodeSeen, ...]:
         await self._world.hang("api")
         uid = node.slot.cluster_uid

@@ -90,6 +90,8 @@ class MemoryWorld:
     """Machines on which no other kubelet can be installed."""
     unanswering: set[str] = field(default_factory=set)
     """Clusters, by uid, whose API gives no answer, whatever their etcd says."""
+    deaf: set[str] = field(default_factory=set)
+    """Machines, by their ids, whose API server does not answer, whatever else runs there."""
     hanging: set[str] = field(default_factory=set)
     """Who takes every question of those who look and answers none: `api`, `machines`, `hosts`."""
     expires: datetime | None = None

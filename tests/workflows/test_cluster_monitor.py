@@ -118,6 +118,34 @@ async def test_a_lost_quorum_is_an_error_and_one_member_of_three_is_not(opened: 
         await place.turns(Phase.RUNNING)
 
 
+async def test_nobody_is_led_to_an_api_server_that_does_not_answer(opened: Opening) -> None:
+    async with opened() as place:
+        await place.create(3, 0)
+        await place.monitor()
+        endpoint = (await place.clusters.get("blue")).endpoint
+        every = {(await _metal(place, number)).address for number in range(3)}
+        await until(lambda: set(place.world.names[endpoint]) == every)
+        second = await _metal(place, 1)
+        place.world.deaf.add(second.system_id)
+        await place.turns(Phase.DEGRADED, f"the API server on {second.node} does not answer")
+        await until(lambda: set(place.world.names[endpoint]) == every - {second.address})
+        place.world.deaf.clear()
+        await place.turns(Phase.RUNNING)
+        await until(lambda: set(place.world.names[endpoint]) == every)
+
+
+async def test_a_control_plane_that_etcd_does_not_count_is_told(opened: Opening) -> None:
+    async with opened() as place:
+        await place.create(3, 0)
+        await place.monitor()
+        third = await _metal(place, 2)
+        members = place.world.members[(await place.clusters.get("blue")).uid]
+        members.remove(third.system_id)
+        await place.turns(Phase.DEGRADED, f"{third.node} is no member of etcd")
+        members.append(third.system_id)
+        await place.turns(Phase.RUNNING)
+
+
 async def test_a_machine_taken_from_us_and_one_that_breaks_are_told(opened: Opening) -> None:
     async with opened() as place:
         await place.create()
