@@ -104,7 +104,8 @@ class Watching:
     async def lead(self, patrol: Patrol) -> Led:
         """Lead the endpoint to the control planes that are Ready, unless an operation has the say.
         Safe to repeat. A delete that came meanwhile may have taken the name away before: then it
-        is taken away again."""
+        is taken away again. Another operation may have led it elsewhere, which the region undid if
+        it took its time with ours: then it leads to those that are Ready by now."""
         watched = await self._watches.watched(patrol.uid)
         if watched is None or not watched.judged:
             return Led(uid=patrol.uid)
@@ -115,6 +116,10 @@ class Watching:
         now = await self._watches.watched(patrol.uid)
         if now is None or not now.stands:
             await self._names.remove(endpoint)
+        elif now.operation != watched.operation:
+            undone = now.model_copy(update={"led": endpoint.addresses})
+            if again := leading(undone, now.finding):
+                await self._names.ensure(again)
         return Led(uid=patrol.uid, operation=watched.operation, addresses=endpoint.addresses)
 
     @activity.defn(name="watching.renew_access")
