@@ -186,9 +186,7 @@ def uncounted(slots: Iterable[SlotState], inside: Inside | None) -> tuple[str, .
 def _masters(slots: Iterable[SlotState]) -> list[SlotState]:
     """The control planes that are Ready."""
     return [
-        state
-        for state in slots
-        if state.slot.role is Role.CONTROL_PLANE and state.phase in READY
+        state for state in slots if state.slot.role is Role.CONTROL_PLANE and state.phase in READY
     ]
 
 
