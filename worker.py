@@ -43,7 +43,8 @@ from activities.tracking import Tracking
 from activities.verbs import BOOKS_QUEUE
 from activities.watching import Rhythm, Watching
 from clients.ceph import CephStorage, Session, identities
-from clients.kubernetes import NETWORK, KubernetesApi
+from clients.kubernetes import KubernetesApi
+from clients.kubernetes_network import NETWORK
 from clients.maas import Maas, MaasEndpoints, MaasMachines
 from clients.node_agent import NodeAgents
 from clients.ssh import SshNodes

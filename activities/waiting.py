@@ -35,13 +35,14 @@ MARGIN = timedelta(seconds=15)
 
 
 @asynccontextmanager
-async def beating() -> AsyncIterator[None]:
+async def beating(every_seconds: float | None = None) -> AsyncIterator[None]:
     """Have Temporal know that somebody is at it, so that what reached nobody is soon given to
     another."""
+    pause = BEAT_SECONDS if every_seconds is None else every_seconds
 
     async def beat() -> None:
         while True:
-            await asyncio.sleep(BEAT_SECONDS)
+            await asyncio.sleep(pause)
             activity.heartbeat(_first())
 
     task = asyncio.create_task(beat())

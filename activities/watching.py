@@ -2,18 +2,33 @@
 
 import asyncio
 import random
+from collections.abc import Awaitable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from time import monotonic
+from typing import TypeVar
 
 from temporalio import activity
 
+from activities.waiting import beating
 from domain.errors import DomainError, Unavailable
 from domain.frozen import Frozen
-from domain.health import Tolerance, Watched, is_expiring, judge, leading
-from domain.ports import ClusterApi, Endpoints, MachinePool, Nodes
-from domain.seen import Inside, Led, MachineSeen, NodeSeen, Sight, Tour
+from domain.health import Tolerance, Watched, is_expiring, judge, leading, uncounted
+from domain.machine import Machine
+from domain.ports import ClusterApi, Endpoints, MachinePool, Node, Nodes
+from domain.seen import Inside, Led, MachineSeen, NodeSeen, Readiness, Sight, Tour
 from store.watches import Watches
+
+Answer = TypeVar("Answer")
+
+BEAT_SECONDS = 20.0
+"""How often it is told during a look that it goes on: there are as many as clusters."""
+
+API_SECONDS = 30.0
+MACHINES_SECONDS = 10.0
+HOSTS_SECONDS = 45.0
+"""How long a look waits for each of those it asks. What hangs must not keep it from telling what
+the others say."""
 
 LOOKS_AT_ONCE = 32
 """Looks in the same moment, per process: a thousand tours that begin together look in turn."""
@@ -78,7 +93,7 @@ class Watching:
             await self._pause()
         while True:
             activity.heartbeat()
-            async with self._room:
+            async with beating(BEAT_SECONDS), self._room:
                 tour = await self._look(patrol.uid, inspected)
             inspected = tour.inspected
             if tour.over or tour.is_news or monotonic() - began >= self._rhythm.tour_seconds:
@@ -89,7 +104,8 @@ class Watching:
     async def lead(self, patrol: Patrol) -> Led:
         """Lead the endpoint to the control planes that are Ready, unless an operation has the say.
         Safe to repeat. A delete that came meanwhile may have taken the name away before: then it
-        is taken away again."""
+        is taken away again. Another operation may have led it elsewhere, which the region undid if
+        it took its time with ours: then it leads to those that are Ready by now."""
         watched = await self._watches.watched(patrol.uid)
         if watched is None or not watched.judged:
             return Led(uid=patrol.uid)
@@ -100,6 +116,10 @@ class Watching:
         now = await self._watches.watched(patrol.uid)
         if now is None or not now.stands:
             await self._names.remove(endpoint)
+        elif now.operation != watched.operation:
+            undone = now.model_copy(update={"led": endpoint.addresses})
+            if again := leading(undone, now.finding):
+                await self._names.ensure(again)
         return Led(uid=patrol.uid, operation=watched.operation, addresses=endpoint.addresses)
 
     @activity.defn(name="watching.renew_access")
@@ -159,8 +179,9 @@ class Watching:
             self._of_api(watched), self._of_machines(watched)
         )
         inside = watched.finding.inside
+        doubtful = (inside and inside.silent) or uncounted(watched.finding.slots, inside)
         due = inspected is None or taken - inspected >= self._inspection
-        if due or unanswered or (inside and inside.silent):
+        if due or unanswered or doubtful:
             inside = await self._of_hosts(watched)
         else:
             inside = None
@@ -169,7 +190,7 @@ class Watching:
             taken=taken,
             operation=watched.operation,
             unanswered=unanswered,
-            nodes=nodes,
+            nodes=nodes and await self._with_servers(watched, nodes),
             machines=machines,
             inside=inside,
         )
@@ -182,21 +203,51 @@ class Watching:
         """Why the API gave no answer, or its nodes; those that are no slots are somebody else's."""
         ours = {state.slot.name for state in watched.finding.slots}
         try:
-            found = await self._api.observe(watched.node)
+            async with asyncio.timeout(API_SECONDS):
+                found = await self._api.observe(watched.node)
         except DomainError as error:
             return error.message[:WORDS], None
+        except TimeoutError:
+            return f"it did not list its nodes within {API_SECONDS:g} s", None
         return "", tuple(node for node in found if node.name in ours)
 
+    async def _with_servers(
+        self, watched: Watched, nodes: tuple[NodeSeen, ...]
+    ) -> tuple[NodeSeen, ...]:
+        """The same nodes, with whether the API servers of those that are Ready answer. The only one
+        there is has just answered."""
+        masters = watched.control_planes
+        if len(masters) < 2:
+            return nodes
+        ready = {node.name for node in nodes if node.readiness is Readiness.READY}
+        asked = [machine for machine in masters if machine.slot.name in ready]
+        answers = await asyncio.gather(*(self._serves(watched, each) for each in asked))
+        deaf = {each.slot.name for each, serves in zip(asked, answers, strict=True) if not serves}
+        return tuple(
+            node.model_copy(update={"serves": False}) if node.name in deaf else node
+            for node in nodes
+        )
+
+    async def _serves(self, watched: Watched, master: Machine) -> bool:
+        node = Node(slot=master.slot, endpoint=watched.endpoint, addresses=(master.address,))
+        return bool(await _within(API_SECONDS, self._api.serves(node)))
+
     async def _of_machines(self, watched: Watched) -> tuple[MachineSeen, ...] | None:
-        try:
-            return await self._pool.seen(watched.machines)
-        except DomainError:
-            return None
+        return await _within(MACHINES_SECONDS, self._pool.seen(watched.machines))
 
     async def _of_hosts(self, watched: Watched) -> Inside | None:
         if not watched.control_planes:
             return None
-        return await self._nodes.inside(watched.control_planes)
+        return await _within(HOSTS_SECONDS, self._nodes.inside(watched.control_planes))
+
+
+async def _within(seconds: float, answer: Awaitable[Answer]) -> Answer | None:
+    """The answer; None if there is none in that time."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await answer
+    except (DomainError, TimeoutError):
+        return None
 
 
 def _is_reopened(node: NodeSeen) -> bool:

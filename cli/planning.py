@@ -63,5 +63,10 @@ def _drawn(plan: "operations_pb2.PlanResponse") -> "RenderableType":
     order = tree.add(Text("steps"))
     for subject, verbs in verbs_of.items():
         order.add(Text.assemble((tame(subject), "bold"), tame(f"  {', '.join(verbs)}")))
+    if plan.gates:
+        waits = "waits for approval, which is not counted and lapses after kaas.approval_seconds"
+        gates = tree.add(Text(waits))
+        for gate in plan.gates:
+            gates.add(Text(tame(f"{gate.name}, before {gate.before}")))
     tree.add(Text("nothing was changed", style="dim"))
     return tree

@@ -7,10 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import yaml
 from lightkube import AsyncClient, operators
 from lightkube.codecs import resource_registry
-from lightkube.core.exceptions import LoadResourceError
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import Node as NodeResource
 from lightkube.resources.core_v1 import Pod
@@ -18,6 +16,7 @@ from lightkube.types import PatchType
 
 from clients.kubernetes_connections import CLIENTS, Connections
 from clients.kubernetes_home import runs_in
+from clients.kubernetes_network import NETWORK, objects
 from clients.kubernetes_pods import (
     RESOURCES,
     evicted,
@@ -28,16 +27,12 @@ from clients.kubernetes_pods import (
     must_leave,
 )
 from clients.kubernetes_storage import documents
-from domain.errors import Conflict, Failed, NotFound, Unavailable
+from domain.errors import Conflict, DomainError, NotFound, Unavailable
 from domain.machine import Role
 from domain.naming import POOL_LABEL
 from domain.ports import Node, Supply, Vault
 from domain.seen import NodeSeen, Readiness
 from domain.storage_home import Home, home
-
-NETWORK = Path(__file__).parent / "data" / "network.json"
-"""The pod network that is installed unless another is given: flannel over VXLAN in 10.244.0.0/16,
-which must be the cluster's pod subnet."""
 
 ROLE_LABEL = "node-role.kubernetes.io/"
 INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
@@ -77,7 +72,7 @@ class KubernetesApi:
         many `clients` stay open. A manifest that could not be applied is Failed at once."""
         self._network, self._networks = network, networks or {}
         for manifest in {network, *self._networks.values()} - {NETWORK}:
-            _manifest(manifest)
+            objects(manifest)
         self._vault = vault
         self._connections = Connections(
             vault,
@@ -103,7 +98,7 @@ class KubernetesApi:
         """Apply the pod network that goes with the release of the node's slot, object by object.
         What others changed in it is taken back."""
         manifest = self._networks.get(node.slot.release.version, self._network)
-        for document in await asyncio.to_thread(_manifest, manifest):
+        for document in await asyncio.to_thread(objects, manifest):
             await self._apply(node, document)
 
     async def supply(self, supply: Supply) -> None:
@@ -135,6 +130,19 @@ class KubernetesApi:
             return str(answer.json()["gitVersion"]).removeprefix("v")
         except (Unavailable, LookupError, TypeError, ValueError):
             return None
+
+    async def serves(self, node: Node) -> bool:
+        """Whether the server at the first of the node's addresses answers what etcd alone can
+        tell. A connection that was kept may have died meanwhile: then it is asked once more."""
+        name = node.slot.name
+        for _ in range(2):
+            with suppress(DomainError):
+                with suppress(NotFound):
+                    await self._connections.call_directly(
+                        node, f"GET nodes/{name}", lambda client: client.get(NodeResource, name)
+                    )
+                return True
+        return False
 
     async def observe(self, node: Node) -> tuple[NodeSeen, ...]:
         """Every node there is. The list comes from etcd and not from the API server's memory, so
@@ -374,19 +382,3 @@ def _lacking(node: Node, found: NodeResource, *, workless: bool) -> dict[str, An
         ours = [] if workless else [{"key": key, "effect": "NoSchedule"}]
         patch["spec"] = {"taints": [*others, *ours]}
     return patch or None
-
-
-def _manifest(path: Path) -> list[dict[str, Any]]:
-    """The objects of a manifest, in its order, those in lists among them. Only of kinds that
-    Kubernetes has by itself: objects of a new kind would have to wait for it to be known."""
-    documents: list[dict[str, Any]] = []
-    try:
-        for document in yaml.safe_load_all(path.read_text()):
-            if document:
-                documents += document["items"] if document["kind"] == "List" else [document]
-        for document in documents:
-            resource_registry.load(document["apiVersion"], document["kind"])
-            document["metadata"]["name"]
-    except (OSError, yaml.YAMLError, LookupError, TypeError, LoadResourceError) as error:
-        raise Failed(f"the network manifest {path} cannot be applied: {error}") from error
-    return documents

@@ -101,12 +101,26 @@ class Connections:
     async def ask_directly(self, node: Node, path: str) -> httpx2.Response:
         """What the server at the first of the node's addresses answers, and no other, whether
         names can be looked up or not."""
-        if not node.addresses:
-            raise Unavailable(f"no address is known for {node.named}", subject=node.named)
-        way = (await self._way(node)).to(node.addresses[0])
-        whom = f"the Kubernetes API of {node.slot.cluster} on {node.addresses[0]}"
+        way, whom = await self._directly(node)
         with _translated(whom, f"GET {path}"):
             return await self._get(way, path)
+
+    async def call_directly(
+        self, node: Node, what: str, send: Callable[[AsyncClient], Awaitable[Answer]]
+    ) -> Answer:
+        """Let `send` ask the same server, over a connection that may be used for more."""
+        way, whom = await self._directly(node)
+        with _translated(whom, what):
+            async with self._clients.use(way) as client:
+                return await send(client)
+
+    async def _directly(self, node: Node) -> tuple[Way, str]:
+        """To the server at the first of the node's addresses, and how messages call it."""
+        if not node.addresses:
+            raise Unavailable(f"no address is known for {node.named}", subject=node.named)
+        address = node.addresses[0]
+        whom = f"the Kubernetes API of {node.slot.cluster} on {address}"
+        return (await self._way(node)).to(address), whom
 
     async def _get(self, way: Way, path: str) -> httpx2.Response:
         """A connection of its own, and closed with its answer."""

@@ -136,6 +136,11 @@ class PoolUpgrade(Frozen):
     name: str
     machines: tuple[Machine, ...]
 
+    @property
+    def gate(self) -> str:
+        """What is approved before any of them is touched, where that is wanted."""
+        return f"pool {self.name}"
+
 
 class Upgrade(Frozen):
     """What an upgrade does to a cluster that stands: the nodes that are not there yet, in the order

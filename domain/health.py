@@ -5,7 +5,7 @@ wanted: DEGRADED. While an operation runs, or before a first one has made the cl
 this applies: the phase is the operation's."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from domain.cluster import Phase
@@ -32,6 +32,9 @@ NODES: dict[Readiness, SlotPhase] = {
 WATCHED = frozenset({*NODES.values(), SlotPhase.DRAINING})
 """The phases of slots that hold a node. The others are between two operations what the last one
 left of them, and no look changes that."""
+
+READY = frozenset({SlotPhase.HEALTHY, SlotPhase.DRAINING})
+"""Those of them whose node is Ready."""
 
 LACKS: dict[SlotPhase, str] = {
     SlotPhase.PLANNED: "has no machine",
@@ -151,21 +154,40 @@ class Watched(Frozen):
 
 
 def leading(watched: Watched, finding: Finding) -> Endpoint | None:
-    """Where the endpoint should lead to. None: it does, or nobody knows of a control plane that is
+    """Where the endpoint should lead to: to the control planes that are Ready, and of those to the
+    ones whose API server answers, if there is one. None: it does, or nobody knows of one that is
     Ready, and the last ones are the best guess. While an operation is paused that is its business:
     it may be about to take away one that is Ready."""
     if watched.paused:
         return None
-    ready = tuple(
-        state.address
-        for state in finding.slots
-        if state.slot.role is Role.CONTROL_PLANE
-        and state.phase in (SlotPhase.HEALTHY, SlotPhase.DRAINING)
-        and state.address
-    )
-    if not ready or set(ready) == set(watched.led):
+    ready = [state for state in _masters(finding.slots) if state.address]
+    serving = [state for state in ready if state.node is None or state.node.serves]
+    addresses = tuple(state.address for state in serving or ready)
+    if not addresses or set(addresses) == set(watched.led):
         return None
-    return Endpoint(cluster_uid=watched.uid, name=watched.endpoint, addresses=ready)
+    return Endpoint(cluster_uid=watched.uid, name=watched.endpoint, addresses=addresses)
+
+
+def uncounted(slots: Iterable[SlotState], inside: Inside | None) -> tuple[str, ...]:
+    """The control planes that are Ready and that etcd, whose members are known, does not count.
+    One that was just added has no name yet, and is told by its address."""
+    members = inside.members if inside else None
+    if not members:
+        return ()
+    counted = {member.name for member in members}
+    nameless = " ".join(counted)
+    return tuple(
+        state.slot.name
+        for state in _masters(slots)
+        if state.slot.name not in counted and f"//{state.address}:" not in nameless
+    )
+
+
+def _masters(slots: Iterable[SlotState]) -> list[SlotState]:
+    """The control planes that are Ready."""
+    return [
+        state for state in slots if state.slot.role is Role.CONTROL_PLANE and state.phase in READY
+    ]
 
 
 def is_expiring(inside: Inside | None, now: datetime, tolerance: Tolerance) -> bool:
@@ -264,6 +286,8 @@ def _troubles_of(state: SlotState, version: str) -> Iterable[str]:
         yield f"{name} {LACKS[state.phase]}{because if state.phase in WATCHED else ''}"
     elif state.node is not None and not state.node.schedulable:
         yield f"{name} takes no pods: somebody closed it"
+    if state.phase in READY and state.node is not None and not state.node.serves:
+        yield f"the API server on {name} does not answer"
     if version and state.phase is SlotPhase.HEALTHY and state.kubelet not in ("", version):
         yield f"{name} runs {state.kubelet}, not {version}"
     if state.phase in WATCHED:
@@ -294,11 +318,13 @@ def _of_pools(slots: Iterable[SlotState], wanted: Mapping[str, int]) -> Iterable
             yield f"{pool} has {places}, and {are} wanted"
 
 
-def _of_etcd(slots: Iterable[SlotState], inside: Inside | None) -> Iterable[str]:
+def _of_etcd(slots: Sequence[SlotState], inside: Inside | None) -> Iterable[str]:
     masters = {state.slot.name for state in slots if state.slot.role is Role.CONTROL_PLANE}
     for name in inside.silent if inside else ():
         stranger = "" if name in masters else ", which is no node of this cluster,"
         yield f"etcd member {name}{stranger} does not answer"
+    for name in uncounted(slots, inside):
+        yield f"{name} is no member of etcd"
 
 
 def _of_certificates(inside: Inside | None, now: datetime, tolerance: Tolerance) -> Iterable[str]:

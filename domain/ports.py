@@ -295,6 +295,10 @@ class ClusterApi(Protocol):
         """The version, without a v, of the API server at the first of the node's addresses; None
         while it does not answer."""
 
+    async def serves(self, node: Node) -> bool:
+        """Whether the API server at the first of the node's addresses answers, whatever others
+        do. Never fails."""
+
     async def observe(self, node: Node) -> tuple[NodeSeen, ...]:
         """Every node that the API lists, asked for in one call. Unavailable: it did not answer,
         and neither would it answer the cluster's user."""

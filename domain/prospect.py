@@ -34,11 +34,25 @@ class Prospect(Frozen):
     hostname: str = ""
 
 
+class Gate(Frozen):
+    """What an operation would wait for somebody to approve."""
+
+    name: str
+    before: str
+    """The first node that is not touched before that."""
+
+
 DECISIVE: dict[str, Fate] = {
     "machines.allocate": Fate.TAKEN,
     "machines.release": Fate.RETURNED,
 }
 """Steps that say what becomes of a machine. Of two that do, the first in this order says it."""
+
+
+def gates(plan: ClusterPlan) -> tuple[Gate, ...]:
+    """Where an operation of that plan would wait, in its order."""
+    pools = plan.upgrade.pools if plan.upgrade and plan.approve_each else ()
+    return tuple(Gate(name=pool.gate, before=pool.machines[0].named) for pool in pools)
 
 
 def touched(

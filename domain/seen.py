@@ -39,6 +39,8 @@ class NodeSeen(Frozen):
     closed_by_us: bool = False
     """Whether it carries the mark of those that we closed. An open one that does was opened by
     somebody else."""
+    serves: bool = True
+    """Whether the API server on it answers, if it is a control plane. True while nobody asked."""
     unwanted: bool = False
     """Whether somebody marked it as the next to go, by an annotation that clients of old know."""
 

@@ -107,6 +107,7 @@ class MemoryMachines:
         return Stock(machines=len(self._world.machines), tagged=tags)
 
     async def seen(self, machines: Sequence[Machine]) -> tuple[MachineSeen, ...]:
+        await self._world.hang("machines")
         known = {metal.system_id: metal for metal in self._world.machines}
         return tuple(
             MachineSeen(
@@ -249,6 +250,7 @@ class MemoryNodes:
             raise Failed(f"{to} is too high or too low for {now}")
 
     async def inside(self, control_planes: Sequence[Machine]) -> Inside:
+        await self._world.hang("hosts")
         cluster = control_planes[0].slot.cluster_uid
         dead = self._world.dead_members(cluster)
         names = {metal.system_id: metal.node for metal in self._world.machines if metal.node}
@@ -313,7 +315,16 @@ class MemoryApi:
         there = [metal.server for metal in servers if metal.address in node.addresses[:1]]
         return there[0] if there else None
 
+    async def serves(self, node: Node) -> bool:
+        return any(
+            metal.address in node.addresses[:1]
+            and metal.runs
+            and metal.system_id not in self._world.deaf
+            for metal in self._world.servers(node.slot.cluster_uid)
+        )
+
     async def observe(self, node: Node) -> tuple[NodeSeen, ...]:
+        await self._world.hang("api")
         uid = node.slot.cluster_uid
         if not self._world.answers(uid):
             raise Unavailable(f"{node.endpoint} does not answer")

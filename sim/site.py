@@ -23,7 +23,7 @@ from sim.hosts import SimulatedHosts
 from sim.kubernetes import SimulatedApiServers
 from sim.ledger import Ledger
 from sim.maas import SimulatedMaas
-from sim.maas.machine import OWNED, Machine, Status, Stocked
+from sim.maas.machine import ERASED, OWNED, Machine, Status, Stocked
 from sim.metal import Hosts
 from sim.pace import Clock, Pace
 
@@ -208,8 +208,10 @@ def _shown(machine: Machine) -> dict[str, Any]:
 
 def _violations(machines: Iterable[Machine]) -> Iterator[str]:
     """What a region can tell by itself. Nothing here may hold even for a moment, except that two
-    allocations under one name may meet before the second is given back."""
-    names = Counter(machine.agent_name for machine in machines if machine.agent_name)
+    allocations under one name may meet before the second is given back. A machine whose disks are
+    erased, or were not, keeps a name that may be another's by then."""
+    held = [machine for machine in machines if machine.status not in ERASED]
+    names = Counter(machine.agent_name for machine in held if machine.agent_name)
     yield from (f"{count} machines carry {name}" for name, count in names.items() if count > 1)
     for machine in machines:
         what = f"{machine.system_id} is {machine.status.said}"

@@ -2,6 +2,7 @@
 
 It remembers everything, so that a test can ask afterwards what was left behind."""
 
+import asyncio
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -89,6 +90,10 @@ class MemoryWorld:
     """Machines on which no other kubelet can be installed."""
     unanswering: set[str] = field(default_factory=set)
     """Clusters, by uid, whose API gives no answer, whatever their etcd says."""
+    deaf: set[str] = field(default_factory=set)
+    """Machines, by their ids, whose API server does not answer, whatever else runs there."""
+    hanging: set[str] = field(default_factory=set)
+    """Who takes every question of those who look and answers none: `api`, `machines`, `hosts`."""
     expires: datetime | None = None
     """When every certificate does."""
     admitted_until: datetime | None = None
@@ -138,6 +143,11 @@ class MemoryWorld:
     def owners(self) -> list[str]:
         """The agent names of all slots that hold a machine."""
         return sorted(metal.owner for metal in self.machines if metal.owner)
+
+    async def hang(self, who: str) -> None:
+        """Keep whoever asks waiting, if that one hangs."""
+        if who in self.hanging:
+            await asyncio.Event().wait()
 
     def held_by(self, agent_name: str) -> Metal | None:
         return next((metal for metal in self.machines if metal.owner == agent_name), None)

@@ -90,7 +90,7 @@ class UpgradeCluster:
     async def _before(self, plan: ClusterPlan, pool: PoolUpgrade) -> None:
         """Whatever has to be waited for before a pool is touched."""
         if plan.approve_each:
-            await helm().approved(f"pool {pool.name}")
+            await helm().approved(pool.gate)
 
     async def _pool(self, plan: ClusterPlan, upgrade: Upgrade, pool: PoolUpgrade) -> None:
         room = asyncio.Semaphore(upgrade.at_once)

@@ -96,6 +96,7 @@ def plan(of: Foreseen) -> pb.PlanResponse:
         steps=map(_step, of.steps),
         machines=map(_prospect, of.machines),
         duration=_span(of.duration),
+        gates=(pb.PlannedGate(name=gate.name, before=gate.before) for gate in of.gates),
     )
 
 

@@ -18,7 +18,7 @@ from domain.cluster import ClusterPlan
 from domain.errors import Invalid
 from domain.operation import Step
 from domain.outline import Leg, outline, told
-from domain.prospect import Prospect, touched
+from domain.prospect import Gate, Prospect, gates, touched
 from domain.storage_plan import StoragePlan
 from store.operations import Operations
 from store.rehearsal import Accepted, rehearsing
@@ -31,6 +31,7 @@ class Foreseen(NamedTuple):
     steps: Sequence[Step]
     machines: Sequence[Prospect]
     duration: timedelta | None
+    gates: Sequence[Gate]
 
 
 class Plans:
@@ -75,7 +76,9 @@ class Plans:
             return None
         legs = outline(accepted.kind, accepted.plan)
         machines = await self._machines(accepted.plan, legs)
-        return Foreseen(accepted, told(legs, []), machines, await self._outlook.foreseen(legs))
+        lasts = await self._outlook.foreseen(legs)
+        waits = gates(accepted.plan) if isinstance(accepted.plan, ClusterPlan) else ()
+        return Foreseen(accepted, told(legs, []), machines, lasts, waits)
 
     async def _machines(
         self, plan: ClusterPlan | StoragePlan, legs: tuple[Leg, ...]

@@ -27,6 +27,10 @@ READY, ALLOCATED, DEPLOYING, DEPLOYED = "Ready", "Allocated", "Deploying", "Depl
 ON_ITS_WAY = frozenset({"Releasing", "Disk erasing"})
 """What becomes Ready without our doing anything."""
 
+GIVEN_UP = frozenset({"Releasing failed", "Failed disk erasing"})
+"""What should have, and did not. While disks are erased, and if that fails, MAAS keeps the slot's
+name on a machine that is not the slot's any more."""
+
 UNUSED = frozenset({ALLOCATED, "Failed deployment"})
 """What never ran, so that nothing of a cluster is on its disks. What could not be installed may be
 unable to boot, too, and MAAS waits for ever for disks to be erased."""
@@ -83,6 +87,8 @@ class MaasMachines:
         lock = self._choosing.setdefault(slot.cluster_uid, asyncio.Lock())
         async with lock:
             held = await self._held(slot)
+            spent = (one.system_id for one in held if one.status_name in GIVEN_UP)
+            search = search.model_copy(update={"avoid": (*search.avoid, *spent)})
             await self._give_back(one for one in held if one.system_id in search.avoid)
             if not [one for one in held if one.system_id not in search.avoid]:
                 await self._take_one(search)
@@ -161,7 +167,7 @@ class MaasMachines:
         if not _marked(kept, marks):
             path = f"machines/{kept.system_id}/"
             await self._maas.post(path, "set_workload_annotations", **marks)
-        return _machine(slot, kept)
+        return kept.filling(slot)
 
     async def deploy(self, machine: Machine) -> Machine:
         """See the port. When the order's answer is lost, what became of it is looked up."""
@@ -184,7 +190,7 @@ class MaasMachines:
                     raise _later(error) from error
         if found.status_name not in (DEPLOYING, DEPLOYED):
             raise _spoilt(machine, found)
-        return _machine(slot, found)
+        return found.filling(slot)
 
     async def deployed(self, machine: Machine) -> Machine | None:
         """See the port. Deployed means that the system was asked for, not that it answers."""
@@ -193,7 +199,7 @@ class MaasMachines:
             raise _spoilt(machine, found)
         if found.status_name == DEPLOYING or not found.address:
             return None
-        return _machine(machine.slot, found)
+        return found.filling(machine.slot)
 
     async def power_off(self, machine: Machine) -> None:
         """See the port. Hard: what runs there does not answer, or it would not be restarted."""
@@ -247,10 +253,9 @@ class MaasMachines:
         """See the port. What MAAS gave up releasing is released once more on the way, and told."""
         marks = _marks(slot)
         with _patience():
-            if await self._held(slot):
-                return False
+            held = await self._held(slot)
             returning = [one for one in await self._list(status=RETURNING) if _marked(one, marks)]
-            stuck = [one for one in returning if one.status_name not in ON_ITS_WAY]
+            stuck = [one for one in returning if one.status_name in GIVEN_UP]
             if left := await self._give_back(stuck):
                 named = ", ".join(
                     f"{one.system_id} ({one.hostname}) is {one.status_name}"
@@ -263,13 +268,14 @@ class MaasMachines:
                     reason="MAAS_GAVE_UP",
                     do="look at the machine's power configuration in MAAS",
                 )
-        return not returning
+        return not held and not returning
 
     async def sweep(self, mark: ClusterMark) -> tuple[str, ...]:
         """See the port. Looks by the slots' names and by annotation: either may be missing, the
         one if a slot was forgotten, the other if we died between taking and annotating."""
         with _patience():
-            by_name = await asyncio.gather(*(self._held(slot) for slot in mark.slots))
+            names = [slot.agent_name for slot in mark.slots]
+            by_name = await asyncio.gather(*(self._list(agent_name=name) for name in names))
             carrying = {one.system_id: one for held in by_name for one in held}
             for one in await self._list(status=TAKEN):
                 if one.annotations.get(CLUSTER) == mark.uid:
@@ -296,14 +302,16 @@ class MaasMachines:
         )
 
     async def _held(self, slot: Slot) -> list[SeenMachine]:
-        """What carries the slot's name now. MAAS blanks it as soon as a release is ordered."""
-        return await self._list(agent_name=slot.agent_name)
+        """What carries the slot's name and is not on its way back. MAAS blanks the name when a
+        release is ordered, or if disks are erased first, when that is done."""
+        carrying = await self._list(agent_name=slot.agent_name)
+        return [one for one in carrying if one.status_name not in ON_ITS_WAY]
 
     async def _ours(self, machine: Machine) -> SeenMachine:
         """The machine, if it still fills its slot: MAAS shows no agent name but can be asked."""
         name = machine.slot.agent_name
         for one in await self._list(id=machine.system_id, agent_name=name):
-            if one.system_id == machine.system_id:
+            if one.system_id == machine.system_id and one.status_name not in ON_ITS_WAY:
                 return one
         raise Failed(
             f"machine {machine.system_id} of {machine.slot.name} was released by hand",
@@ -368,16 +376,6 @@ def _told(slot: Slot, found: SeenMachine) -> MachineSeen:
         power=found.power_state,
         address=found.address,
         ours=_marked(found, _marks(slot)),
-    )
-
-
-def _machine(slot: Slot, found: SeenMachine) -> Machine:
-    return Machine(
-        slot=slot,
-        system_id=found.system_id,
-        hostname=found.hostname,
-        address=found.address,
-        status=found.status_name,
     )
 
 

@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from clients.maas.transport import unreadable
+from domain.machine import Machine, Slot
 
 SystemId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 """It becomes part of a path."""
@@ -61,6 +62,16 @@ class SeenMachine(Told):
     @property
     def annotations(self) -> dict[str, str]:
         return self.workload_annotations or self.owner_data or {}
+
+    def filling(self, slot: Slot) -> Machine:
+        """The machine as what fills that slot."""
+        return Machine(
+            slot=slot,
+            system_id=self.system_id,
+            hostname=self.hostname,
+            address=self.address,
+            status=self.status_name,
+        )
 
     @property
     def cost(self) -> float:

@@ -83,6 +83,9 @@ OWNED = frozenset(
 )
 """States in which a machine is somebody's."""
 
+ERASED = frozenset({Status.DISK_ERASING, Status.FAILED_DISK_ERASING})
+"""States in which a machine is on its way back and still carries the name it was taken under."""
+
 
 class Stocked(Frozen):
     """A machine that the region starts out with."""

@@ -62,9 +62,11 @@ class Turns:
     def release(self, machine: Machine, *, erase: bool = False) -> None:
         """Order a release. Power that is off already makes the machine Ready at once.
 
-        The agent name goes now, owner and annotations when the machine is Ready."""
+        The agent name goes now, or if disks are erased first, when that is done; owner and
+        annotations go when the machine is Ready."""
         ran = bool(machine.series)
-        machine.agent_name = machine.user_data = machine.series = machine.hwe_kernel = ""
+        machine.agent_name = machine.agent_name if erase else ""
+        machine.user_data = machine.series = machine.hwe_kernel = ""
         machine.message, machine.claimed, machine.locked = "", False, False
         machine.status = Status.DISK_ERASING if erase else Status.RELEASING
         self._events.add(machine, "Disk erasing" if erase else "Releasing")
@@ -158,6 +160,7 @@ class Turns:
         if machine.doom:
             self._end(machine, Status.FAILED_DISK_ERASING)
             return
+        machine.agent_name = ""
         machine.status, machine.due = Status.RELEASING, self._clock.now() + self._pace.release
         self.keep(machine)
         await self._until_due(machine)

@@ -12,18 +12,27 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
-from activities import instances, waiting
+from activities import instances, waiting, watching
 from activities.instances import Instances
 from activities.logbook import Logbook
 from activities.waiting import beating
+from activities.watching import Patrol, Rhythm, Watching
 from domain.agents import Order, Output
 from domain.errand import Errand
 from domain.errors import Unavailable
+from domain.health import Tolerance
 from domain.instance import Report
 from domain.machine import Sighting
 from domain.operation import Mark
+from domain.ports import Node
+from domain.seen import NodeSeen
+from sim.memory import MemoryApi, MemoryEndpoints, MemoryMachines, MemoryNodes
+from sim.world import MemoryWorld
 from store import schema
 from store.engine import Database
+from store.secrets import Secrets
+from store.watches import Watches
+from tests.store.desk import Desk
 from tests.store.dock import Dock
 
 BEATS = 3
@@ -56,7 +65,7 @@ class Pulse:
 
 @pytest.fixture
 def pulse(monkeypatch: pytest.MonkeyPatch) -> Pulse:
-    for module in (waiting, instances):
+    for module in (waiting, instances, watching):
         monkeypatch.setattr(module, "BEAT_SECONDS", 0.01)
     return Pulse()
 
@@ -188,3 +197,35 @@ async def test_whoever_listens_to_a_node_beats_while_it_says_nothing(
     with pytest.raises(Unavailable, match="hung up"):  # when it has been heard of often enough
         await pulse.until_felt(lambda: hands.attend(due))
     assert agents.asked == ["run"]
+
+
+class SlowApi(MemoryApi):
+    """An API that answers once a hand was heard of often enough."""
+
+    def __init__(self, world: MemoryWorld, pulse: Pulse) -> None:
+        super().__init__(world)
+        self._pulse = pulse
+
+    async def observe(self, node: Node) -> tuple[NodeSeen, ...]:
+        assert node.endpoint
+        await self._pulse.felt.wait()
+        return ()
+
+
+async def test_whoever_looks_at_a_cluster_beats_while_it_says_nothing(
+    pulse: Pulse, database: Database, vault: Secrets
+) -> None:
+    desk, world = Desk(database, vault), MemoryWorld.of(0)
+    await desk.standing()
+    look = Watching(
+        Watches(database),
+        SlowApi(world, pulse),
+        MemoryMachines(world),
+        MemoryNodes(world),
+        MemoryEndpoints(world),
+        Rhythm(),
+        Tolerance(),
+    )
+    patrol = Patrol(uid=(await desk.clusters.get("hello")).uid, rested=True)
+    await pulse.until_felt(lambda: look.tour(patrol))
+    await desk.close()

@@ -10,6 +10,7 @@ from domain.cluster import Phase
 from domain.operation import Kind, Stage
 from domain.upgrades import TOUCHES
 from protos.gen.kaas import api_pb2 as pb
+from protos.gen.ops import operations_pb2 as ops
 from tests.api.caller import Caller, answered, pool, refused, under, wanted
 from tests.api.hands import Hands
 
@@ -125,6 +126,20 @@ async def test_an_upgrade_is_accepted_once_and_names_its_operation(
     refusal = await refused(upgrade(caller))
     assert (refusal.code, refusal.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "CLUSTER_BUSY")
     assert refusal.facts["operation"] == operation.id
+
+
+@pytest.mark.parametrize("wish", ["", "pool"])
+async def test_a_plan_tells_where_an_upgrade_would_wait(
+    caller: Caller, hands: Hands, wish: str
+) -> None:
+    await standing(caller, hands)
+    request = pb.UpgradeClusterMsg(name="hello", version=NEXT).SerializeToString()
+    asked = ops.PlanRequest(method="cnct.kaas.api.Cluster/UpgradeCluster", request=request)
+    wishes = (("windlass-approve-each", wish),) if wish else ()
+    foreseen = await caller.operations.Plan(asked, timeout=20, metadata=wishes)
+    worker = (await hands.clusters.nodes("hello")).slots[1].slot.name
+    told = [(gate.name, gate.before) for gate in foreseen.gates]
+    assert told == ([("pool w", worker)] if wish else [])
 
 
 async def test_a_half_done_upgrade_is_told_and_resumed_by_the_same_call(

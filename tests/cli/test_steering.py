@@ -120,6 +120,17 @@ async def test_every_change_can_be_foreseen_and_is_not_made(
     assert [name for name, _, _ in foreseeing.asked] == ["Plan"]
 
 
+async def test_a_plan_tells_where_it_would_wait(foreseeing: Peer, windlass: Windlass) -> None:
+    typed = ("cluster", "upgrade", "hello", "1.32.1", "--approve-each", "pool", "--plan")
+    assert "approval" not in (await windlass(*typed)).out
+    foreseeing.plan.gates.add(name="pool w", before="w-7xk2p")
+    said = (await windlass(*typed)).out
+    assert "waits for approval" in said
+    assert "pool w, before w-7xk2p" in said
+    told = json.loads((await windlass(*typed, "-o", "json")).out)
+    assert told["gates"] == [{"name": "pool w", "before": "w-7xk2p"}]
+
+
 async def test_a_plan_of_one_machine_is_told_as_one(foreseeing: Peer, windlass: Windlass) -> None:
     del foreseeing.plan.machines[1:], foreseeing.plan.steps[1:]
     outcome = await windlass("pool", "scale", "hello", "w=3", "--plan")

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from clients import kubernetes
 from clients.kubernetes import CLOSED, KubernetesApi
+from clients.kubernetes_network import NETWORK
 from domain import ports
 from domain.errors import Failed, NotFound, Unavailable
 from domain.machine import Label, Role, Slot
@@ -185,6 +185,28 @@ async def test_a_version_is_asked_of_one_server_and_no_other(
         await api.close()
 
 
+async def test_whether_a_server_answers_is_asked_of_it_alone(
+    api: KubernetesApi, site: Built
+) -> None:
+    await site.control_plane("cp-2")
+    first, second = site.addresses["cp-1"], site.addresses["cp-2"]
+    both = [node(site, "cp-1", addresses=(first,)), node(site, "cp-2", addresses=(second,))]
+    for _ in range(2):
+        assert [await api.serves(each) for each in both] == [True, True]
+        await site.servers.stop(first)
+        assert [await api.serves(each) for each in both] == [False, True]
+        await site.servers.serve(site.uid, first)
+
+
+@pytest.mark.parametrize(("times", "answers"), [(1, True), (2, False)])
+async def test_one_connection_that_breaks_says_nothing_of_a_server(
+    api: KubernetesApi, site: Built, times: int, answers: bool
+) -> None:
+    where = "kubernetes hello GET /api/v1/nodes/cp-1"
+    site.faults.add(Fault(where=where, how=How.DROP, times=times))
+    assert await api.serves(node(site, "cp-1")) is answers
+
+
 @pytest.mark.parametrize(
     "fault",
     [
@@ -298,7 +320,7 @@ async def test_applying_the_pod_network_twice_changes_nothing(
 
 
 async def test_the_pod_network_takes_the_subnet_that_clusters_are_made_with(site: Built) -> None:
-    documents = json.loads(kubernetes.NETWORK.read_text())["items"]
+    documents = json.loads(NETWORK.read_text())["items"]
     (settings,) = [known for known in documents if known["kind"] == "ConfigMap"]
     assert json.loads(settings["data"]["net-conf.json"])["Network"] == site.cluster.pod_subnet
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import asyncssh
 import pytest
 
-from clients.ssh import SshNodes
+from clients.ssh import SshNodes, inside
 from clients.ssh.connections import HOST_KEY_CHANGED, LOGIN_REFUSED
 from domain.errors import Conflict, Failed, NotFound, Unavailable
 from domain.machine import Machine, Role
@@ -529,18 +529,18 @@ async def three(crew: Crew) -> list[Machine]:
 
 async def test_the_inside_of_a_control_plane_is_told_by_any_of_its_hosts(crew: Crew) -> None:
     first, second, third = await three(crew)
-    inside = await crew.nodes.inside([first, second, third])
-    assert inside.members is not None
-    assert [(each.name, each.answers) for each in inside.members] == [
+    told = await crew.nodes.inside([first, second, third])
+    assert told.members is not None
+    assert [(each.name, each.answers) for each in told.members] == [
         (name, True) for name in ("cp-1", "cp-2", "cp-3")
     ]
-    assert inside.expires is not None
-    assert 360 < (inside.expires - datetime.now(UTC)).days <= 365
-    assert inside.expires_on.startswith("cp-")
+    assert told.expires is not None
+    assert 360 < (told.expires - datetime.now(UTC)).days <= 365
+    assert told.expires_on.startswith("cp-")
     await crew.site.hosts.power_off(first.system_id)
-    inside = await crew.nodes.inside([first, second, third])
-    assert inside.silent == ("cp-1",)
-    assert inside.has_quorum
+    told = await crew.nodes.inside([first, second, third])
+    assert told.silent == ("cp-1",)
+    assert told.has_quorum
 
 
 async def test_the_kubeconfig_that_is_kept_is_renewed_by_whoever_answers(crew: Crew) -> None:
@@ -552,9 +552,9 @@ async def test_the_kubeconfig_that_is_kept_is_renewed_by_whoever_answers(crew: C
     short = authority.client(cluster.authority, "kubernetes-admin", "admins", until=soon)
     old = authority.kubeconfig("https://there", cluster.authority.certificate, "admin", short)
     crew.vault.secrets[kept] = old.encode()
-    inside = await crew.nodes.inside([first, second, third])
-    assert inside.admitted_until is not None
-    assert abs(inside.admitted_until - soon) < timedelta(seconds=2)
+    told = await crew.nodes.inside([first, second, third])
+    assert told.admitted_until is not None
+    assert abs(told.admitted_until - soon) < timedelta(seconds=2)
     await crew.site.hosts.power_off(first.system_id)
     await crew.nodes.renew_access([first, second, third])
     assert crew.vault.secrets[kept] == fresh, "a host has one that lives for long"
@@ -562,9 +562,9 @@ async def test_the_kubeconfig_that_is_kept_is_renewed_by_whoever_answers(crew: C
     for machine in (second, third):
         crew.site.host(machine).disk.write("/etc/kubernetes/admin.conf", old.encode(), mode=0o600)
     await crew.nodes.renew_access([first, second, third])
-    inside = await crew.nodes.inside([second, third])
-    assert inside.admitted_until is not None
-    assert 360 < (inside.admitted_until - datetime.now(UTC)).days <= 365
+    told = await crew.nodes.inside([second, third])
+    assert told.admitted_until is not None
+    assert 360 < (told.admitted_until - datetime.now(UTC)).days <= 365
     assert crew.vault.secrets[kept] != fresh
 
 
@@ -572,21 +572,34 @@ async def test_a_lost_quorum_is_told_by_the_one_that_is_left(crew: Crew) -> None
     first, second, third = await three(crew)
     for machine in (first, second):
         await crew.site.hosts.power_off(machine.system_id)
-    inside = await crew.nodes.inside([first, second, third])
-    assert inside.members is not None
-    assert not inside.has_quorum
+    told = await crew.nodes.inside([first, second, third])
+    assert told.members is not None
+    assert not told.has_quorum
 
 
 async def test_hosts_that_cannot_be_reached_tell_nothing(crew: Crew) -> None:
     machine = await crew.first()
     await crew.site.hosts.power_off(machine.system_id)
-    inside = await crew.nodes.inside([machine])
-    assert (inside.members, inside.expires) == (None, None)
-    assert inside.has_quorum, "nobody knows better"
+    told = await crew.nodes.inside([machine])
+    assert (told.members, told.expires) == (None, None)
+    assert told.has_quorum, "nobody knows better"
+
+
+async def test_a_host_that_hangs_does_not_keep_others_from_telling(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = await three(crew)
+    monkeypatch.setattr(inside, "HOST_SECONDS", 3)
+    crew.fault(f"ssh exec {first.system_id} *", How.HANG, times=100)
+    async with asyncio.timeout(40):
+        told = await crew.nodes.inside([first, second, third])
+    assert told.members is not None
+    assert [each.name for each in told.members] == ["cp-1", "cp-2", "cp-3"]
+    assert told.expires_on in ("cp-2", "cp-3")
 
 
 async def test_a_member_that_is_no_host_of_ours_is_told_too(crew: Crew) -> None:
     first, second, third = await three(crew)
     await crew.site.hosts.power_off(third.system_id)
-    inside = await crew.nodes.inside([first, second])
-    assert inside.silent == ("cp-3",)
+    told = await crew.nodes.inside([first, second])
+    assert told.silent == ("cp-3",)

@@ -384,6 +384,52 @@ def test_the_endpoint_should_lead_to_the_control_planes_that_are_ready() -> None
     assert leading(dead, dead.finding) is None
 
 
+def test_the_endpoint_does_not_lead_to_a_server_that_is_silent_while_another_answers() -> None:
+    deaf = NodeSeen(name="", readiness=Readiness.READY, serves=False)
+    first, second = (
+        state(f"control-plane-{letter}", address=f"10.0.0.{number}", node=deaf)
+        for number, letter in enumerate("ab", start=1)
+    )
+    third = state("control-plane-c", address="10.0.0.3")
+    cluster = watched(first, second, third)
+    endpoint = leading(cluster, cluster.finding)
+    assert endpoint is not None
+    assert endpoint.addresses == ("10.0.0.3",)
+    none_answers = watched(first, second)
+    endpoint = leading(none_answers, none_answers.finding)
+    assert endpoint is not None
+    assert endpoint.addresses == ("10.0.0.1", "10.0.0.2"), "the best guess there is"
+
+
+def test_a_silent_api_server_degrades_while_its_node_is_ready() -> None:
+    cluster = watched(state("control-plane-a"), state("control-plane-b"))
+    for readiness, said in (
+        (Readiness.READY, "the API server on control-plane-b does not answer"),
+        (Readiness.NOT_READY, "control-plane-b is not Ready"),
+    ):
+        node = NodeSeen(name="control-plane-b", readiness=readiness, serves=False)
+        found = judge(cluster, seen(cluster, control_plane_b=node), TOLERANCE)
+        assert (found.phase, found.trouble) == (Phase.DEGRADED, said)
+
+
+def test_a_control_plane_that_etcd_does_not_count_degrades() -> None:
+    masters = [
+        state(f"control-plane-{letter}", address=f"10.0.0.{number}")
+        for number, letter in enumerate("abc", start=1)
+    ]
+    cluster = watched(*masters, state("w-a", address="10.0.0.4"))
+    nameless = MemberSeen(name="https://10.0.0.2:2380", answers=True)
+    for told, missing in (
+        (None, ""),
+        ((), ""),
+        (members(True, True, True).members, ""),
+        ((MemberSeen(name="control-plane-a", answers=True), nameless), "control-plane-c"),
+    ):
+        sight = seen(cluster).model_copy(update={"inside": Inside(members=told)})
+        found = judge(cluster, sight, TOLERANCE)
+        assert found.trouble == (f"{missing} is no member of etcd" if missing else "")
+
+
 def test_a_certificate_that_expires_soon_is_told_and_degrades_nothing() -> None:
     inside = Inside(expires=NOW + timedelta(days=20), expires_on="control-plane-a")
     found = judge(watched(), seen(watched()).model_copy(update={"inside": inside}), TOLERANCE)

@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 from temporalio.client import WorkflowExecutionStatus, WorkflowHandle
 
+from activities import watching
 from activities.watching import Rhythm
 from domain.cluster import Phase
 from domain.machine import SlotPhase
@@ -83,6 +84,25 @@ async def test_an_api_that_stays_silent_is_an_error_until_it_answers(opened: Ope
         assert "answer" not in cluster.message
 
 
+async def test_systems_that_take_questions_and_answer_none_are_not_waited_for(
+    opened: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("API_SECONDS", "MACHINES_SECONDS", "HOSTS_SECONDS"):
+        monkeypatch.setattr(watching, limit, 0.5)
+    async with opened() as place:
+        await place.create()
+        await place.monitor()
+        place.world.hanging |= {"machines", "hosts"}
+        worker = await _metal(place, 1)
+        worker.powered = False
+        await place.turns(Phase.DEGRADED, f"{worker.node} is lost")
+        place.world.hanging.add("api")
+        await place.turns(Phase.ERROR, "it did not list its nodes within 0.5 s")
+        worker.powered = True
+        place.world.hanging.clear()
+        await place.turns(Phase.RUNNING)
+
+
 async def test_a_lost_quorum_is_an_error_and_one_member_of_three_is_not(opened: Opening) -> None:
     async with opened() as place:
         await place.create(3, 0)
@@ -95,6 +115,34 @@ async def test_a_lost_quorum_is_an_error_and_one_member_of_three_is_not(opened: 
         second.powered = True
         await place.turns(Phase.DEGRADED, f"etcd member {third.node} does not answer")
         third.powered = True
+        await place.turns(Phase.RUNNING)
+
+
+async def test_nobody_is_led_to_an_api_server_that_does_not_answer(opened: Opening) -> None:
+    async with opened() as place:
+        await place.create(3, 0)
+        await place.monitor()
+        endpoint = (await place.clusters.get("blue")).endpoint
+        every = {(await _metal(place, number)).address for number in range(3)}
+        await until(lambda: set(place.world.names[endpoint]) == every)
+        second = await _metal(place, 1)
+        place.world.deaf.add(second.system_id)
+        await place.turns(Phase.DEGRADED, f"the API server on {second.node} does not answer")
+        await until(lambda: set(place.world.names[endpoint]) == every - {second.address})
+        place.world.deaf.clear()
+        await place.turns(Phase.RUNNING)
+        await until(lambda: set(place.world.names[endpoint]) == every)
+
+
+async def test_a_control_plane_that_etcd_does_not_count_is_told(opened: Opening) -> None:
+    async with opened() as place:
+        await place.create(3, 0)
+        await place.monitor()
+        third = await _metal(place, 2)
+        members = place.world.members[(await place.clusters.get("blue")).uid]
+        members.remove(third.system_id)
+        await place.turns(Phase.DEGRADED, f"{third.node} is no member of etcd")
+        members.append(third.system_id)
         await place.turns(Phase.RUNNING)
 
 

@@ -329,6 +329,7 @@ class PlanResponse(_message.Message):
     STEPS_FIELD_NUMBER: _builtins.int
     MACHINES_FIELD_NUMBER: _builtins.int
     DURATION_FIELD_NUMBER: _builtins.int
+    GATES_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """"scale-node-pool". Empty: there is nothing to do, and no operation would be started."""
     subject: _builtins.str
@@ -345,6 +346,10 @@ class PlanResponse(_message.Message):
     def duration(self) -> _duration_pb2.Duration:
         """How long it would take, learnt from earlier runs of the same steps. Unset: unknown."""
 
+    @_builtins.property
+    def gates(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedGate]:
+        """Where it would wait for somebody to approve, in their order. The duration does not count that."""
+
     def __init__(
         self,
         *,
@@ -353,14 +358,39 @@ class PlanResponse(_message.Message):
         steps: _abc.Iterable[Global___Step] | None = ...,
         machines: _abc.Iterable[Global___PlannedMachine] | None = ...,
         duration: _duration_pb2.Duration | None = ...,
+        gates: _abc.Iterable[Global___PlannedGate] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "kind", b"kind", "machines", b"machines", "steps", b"steps", "subject", b"subject"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "gates", b"gates", "kind", b"kind", "machines", b"machines", "steps", b"steps", "subject", b"subject"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PlanResponse: _TypeAlias = PlanResponse  # noqa: Y015
+
+@_typing.final
+class PlannedGate(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """As Operation.gate has it while it waits: "pool w"."""
+    before: _builtins.str
+    """The first node that is not touched before."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        before: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before", b"before", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlannedGate: _TypeAlias = PlannedGate  # noqa: Y015
 
 @_typing.final
 class PlannedMachine(_message.Message):

@@ -160,6 +160,52 @@ async def test_disks_that_were_written_to_are_erased_if_that_is_wanted(
         assert not await machines.released(used.slot)
 
 
+async def test_disks_that_are_being_erased_are_waited_for_and_are_the_slots_no_more(
+    slow_region: Region, clock: HandClock
+) -> None:
+    async with slow_region.serve(), client(slow_region, erase=Erasing.QUICK) as machines:
+        machine = await machines.allocate(Search(slot=slot()))
+        await machines.deploy(machine)
+        await clock.turn(10)
+        await machines.release(machine.slot)
+        await machines.release(machine.slot)
+        assert state(slow_region, machine) is Status.DISK_ERASING
+        assert not await machines.released(machine.slot)
+        with pytest.raises(Failed) as lost:
+            await machines.deploy(machine)
+        assert lost.value.reason == "MACHINE_LOST"
+        another = await machines.allocate(Search(slot=machine.slot))
+        assert another.system_id != machine.system_id
+        await machines.release(another.slot)
+        await clock.turn(5)
+        assert not await machines.released(machine.slot)
+        await clock.turn(5)
+        assert await machines.released(machine.slot)
+        assert taken(slow_region) == []
+
+
+async def test_disks_that_could_not_be_erased_are_erased_again_and_told(
+    slow_region: Region, clock: HandClock
+) -> None:
+    slow_region.faults.add(Fault(where="release *", how=How.FAIL, times=2))
+    async with slow_region.serve(), client(slow_region, erase=Erasing.FULL) as machines:
+        machine = await machines.allocate(Search(slot=slot()))
+        await machines.deploy(machine)
+        await clock.turn(10)
+        await machines.release(machine.slot)
+        await clock.turn(5)
+        assert state(slow_region, machine) is Status.FAILED_DISK_ERASING
+        with pytest.raises(Unavailable, match="is Failed disk erasing") as told:
+            await machines.released(machine.slot)
+        assert told.value.reason == "MAAS_GAVE_UP"
+        await clock.turn(5)
+        assert state(slow_region, machine) is Status.FAILED_DISK_ERASING
+        another = await machines.allocate(Search(slot=machine.slot))
+        assert another.system_id != machine.system_id
+        assert state(slow_region, machine) is Status.DISK_ERASING
+        assert await machines.allocate(Search(slot=machine.slot)) == another
+
+
 async def test_disks_of_what_could_not_be_installed_are_left_alone(
     slow_region: Region, clock: HandClock
 ) -> None:

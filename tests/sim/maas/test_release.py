@@ -85,13 +85,19 @@ async def test_a_wipe_has_the_last_word() -> None:
     assert [what for what, _ in region.hosts.done] == ["begin", "boot", "wipe"]
 
 
-async def test_disks_are_erased_when_asked(slow: Caller, clock: HandClock) -> None:
+async def test_disks_are_erased_when_asked(
+    slow_region: Region, slow: Caller, clock: HandClock
+) -> None:
     await slow("POST", f"machines/{SMALL}/?op=deploy")
     await clock.turn(10)
+    machine = slow_region.site.maas.machines.all[SMALL]
+    machine.agent_name = "some-slot"
     reply = await slow("POST", f"machines/{SMALL}/?op=release", erase="true", quick_erase="true")
     assert reply.json()["status_name"] == "Disk erasing"
+    assert machine.agent_name == "some-slot", "MAAS keeps it as long as it erases"
     await clock.turn(5)
     assert await slow.status(SMALL) == "Releasing"
+    assert machine.agent_name == ""
     await clock.turn(5)
     assert await slow.status(SMALL) == "Ready"
 
