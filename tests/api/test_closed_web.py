@@ -157,7 +157,7 @@ async def test_no_route_is_left_out(closed: Closed) -> None:
     """What is not behind the gate is told here, one by one."""
     ours = {path for _, path, _ in routes(closed)}
     known = {route.path for route in closed.api._web.app.routes}  # type: ignore[attr-defined]
-    assert known - ours == {"/livez", "/readyz", "/metrics"}
+    assert known - ours == {"/livez", "/readyz", "/metrics", "/api/ping", "/api/config"}
 
 
 async def test_a_developer_is_shown_what_is_theirs_by_routes_too(
