@@ -62,7 +62,13 @@ class Verdict(NamedTuple):
         return self.bug or self.code in BUGS or unexplained
 
 
+CUT_SHORT = "Internal error from Core"
+"""The client's own words: its time was up while it still wrote."""
+
+
 def natively(error: grpc.aio.AioRpcError) -> Verdict:
+    if error.details() == CUT_SHORT:
+        return Verdict(OVER)
     packed = dict(error.trailing_metadata() or ()).get("grpc-status-details-bin", b"")
     return Verdict(error.code().name, _reason(packed) or (error.details() or "")[:100])
 
@@ -107,8 +113,9 @@ def _in_json(error: dict[str, Any], otherwise: str) -> Verdict:
 
 def _worded(message: str) -> str:
     """The reason of a refusal at the edge, where nothing but its words are told."""
-    fitting = (name for name, words in WORDS.items() if words.fullmatch(message))
-    return next(fitting, message[:100])
+    fitting = [name for name, words in WORDS.items() if words.fullmatch(message)]
+    known = [name for name in fitting if name in BY_DESIGN]
+    return next(iter((*known, *fitting)), message[:100])
 
 
 def _info(detail: dict[str, Any]) -> str:
