@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from domain.ceph_releases import KNOWN
 from domain.errors import Failed
 from domain.machine import Erasing
+from domain.radar import Stability
 from domain.upgrade_policy import Mode, UpgradePolicy
 
 STATE = ".windlass"
@@ -109,8 +110,9 @@ class Ceph(Part):
     )
     keyring_file: Path | None = Field(
         None,
-        description="with it the key of client.admin. Needed before release 17, whose managers "
-        "cannot make identities; empty: the program is not used",
+        description="with it the key of client.admin: with both the mons are asked at every look. "
+        "Needed before release 17, whose managers cannot make identities; empty: the program is "
+        "not used",
     )
     kubernetes: str = Field(
         "", description="the cluster of ours that it runs in, with Rook or without; empty: none"
@@ -123,7 +125,12 @@ class Ceph(Part):
     )
     upgrade: CephUpgrade = CephUpgrade()
     look_seconds: float = Field(
-        15.0, ge=1, description="between two looks at it; without news for three it is offline"
+        5.0, ge=1, description="between two looks at it; without news for three it is offline"
+    )
+    stability: Stability = Field(
+        Stability.CHECKS,
+        description="the radar's stability: checks, 10 less for each that fails; or weighted, "
+        "25 less for an error, 10 for a warning and 5 for a crash, and nothing for what is muted",
     )
 
     async def secret(self) -> str:

@@ -42,7 +42,7 @@ from activities.tending import Tending
 from activities.tracking import Tracking
 from activities.verbs import BOOKS_QUEUE
 from activities.watching import Rhythm, Watching
-from clients.ceph import CephStorage, Session, identities
+from clients.ceph import CephStorage, ProgramMons, Session, identities
 from clients.kubernetes import KubernetesApi
 from clients.kubernetes_network import NETWORK
 from clients.maas import Maas, MaasEndpoints, MaasMachines
@@ -159,7 +159,10 @@ class Crew:
             return []
         every = timedelta(seconds=ceph.look_seconds)
         home = self._home(ceph) if ceph.kubernetes else None
-        watch = StorageWatch(Observations(self._database), self._storage(), ceph.name, every, home)
+        conf, keyring = ceph.conf_file, ceph.keyring_file
+        mons = ProgramMons(conf, keyring) if conf and keyring else None
+        seen = Observations(self._database)
+        watch = StorageWatch(seen, self._storage(), ceph.name, every, home, mons)
         return [watch.run()]
 
     async def close(self) -> None:

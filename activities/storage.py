@@ -9,6 +9,7 @@ from domain.storage_gates import (
     alarming,
     behind,
     refuse,
+    refuse_unattended,
     refuse_upgrade,
     unsettled,
     unsound,
@@ -72,8 +73,10 @@ class Storage:
     async def check_upgrade(self, target: Target) -> None:
         """Whether it may be upgraded, as Ceph is now. One that is under way already is gone on
         with: it passed before."""
+        seen = await self._storage.observe()
+        refuse_unattended(seen, target)
         if not (await self._storage.renewal()).running:
-            refuse_upgrade(await self._storage.observe(), target)
+            refuse_upgrade(seen, target)
 
     @activity.defn(name="storage.begin_upgrade")
     async def begin_upgrade(self, target: Target) -> None:

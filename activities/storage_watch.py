@@ -7,20 +7,33 @@ away."""
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 import structlog
 
-from domain.errors import DomainError
+from domain.errors import DomainError, Unavailable
+from domain.storage import Observation
 from domain.storage_home import Home
 from domain.storage_look import Look
-from domain.storage_ports import Sight
+from domain.storage_mons import Word, beside, instead
+from domain.storage_ports import Mons, Sight
 from store.observations import Observations
 
 PER_INTERVAL = 10
 """How often each process asks whether it is time. The longest delay is as much of an interval."""
 
 log = structlog.get_logger()
+
+
+class Heard(NamedTuple):
+    """What came of asking the mons."""
+
+    word: Word | None = None
+    silent: str = ""
+    """That none of them answers."""
+    trouble: str = ""
+    """Why they could not be asked at all, which says nothing about them."""
 
 
 class StorageWatch:
@@ -31,13 +44,16 @@ class StorageWatch:
         cluster: str,
         every: timedelta,
         home: Callable[[], Awaitable[Home | None]] | None = None,
+        mons: Mons | None = None,
     ) -> None:
-        """`home` looks at the Kubernetes that it belongs to, if it belongs to one."""
+        """`home` looks at the Kubernetes that it belongs to, if it belongs to one. `mons`: whoever
+        can ask them, or else the manager's word has to do."""
         self._observations = observations
         self._storage = storage
         self._cluster = cluster
         self._every = every
         self._home = home
+        self._mons = mons
         self._said = ""
 
     async def run(self) -> None:
@@ -58,16 +74,59 @@ class StorageWatch:
             return False
         if not await self._observations.claim(self._cluster, self._every):
             return False
-        try:
-            seen = await self._storage.observe()
-        except DomainError as error:
-            await self._observations.failed(self._cluster, error.message)
-            self._tell(error.message)
+        async with asyncio.TaskGroup() as asking:
+            heard = asking.create_task(self._heard())
+            looked = asking.create_task(self._looked())
+        seen, trouble = looked.result()
+        if seen is not None:
+            await self._with(seen, heard.result())
         else:
-            home, trouble = await self._at_home()
-            await self._observations.keep(self._cluster, Look(observation=seen, home=home))
-            self._tell(trouble)
+            await self._without(trouble, answered=heard.result().word is not None)
         return True
+
+    async def _with(self, seen: Observation, heard: Heard) -> None:
+        """The manager answers. What it shows is worth nothing while no mon answers, and is no
+        better than what they say."""
+        if heard.word is not None:
+            seen = beside(seen, heard.word)
+        elif heard.silent:
+            seen = seen.model_copy(update={"live": False})
+        home, trouble = await self._at_home()
+        await self._observations.keep(self._cluster, Look(observation=seen, home=home))
+        self._tell(heard.silent or heard.trouble or trouble)
+
+    async def _without(self, trouble: str, *, answered: bool) -> None:
+        """The manager gives no answer: if the mons do, their word over what was seen last."""
+        heard = await self._heard(with_osds=True) if answered else Heard()
+        if heard.word is not None and (last := await self._last()) is not None:
+            seen = instead(last.observation, heard.word, datetime.now(UTC))
+            look = last.model_copy(update={"observation": seen})
+            await self._observations.keep(self._cluster, look)
+        await self._observations.failed(self._cluster, trouble)
+        self._tell(trouble)
+
+    async def _looked(self) -> tuple[Observation | None, str]:
+        try:
+            return await self._storage.observe(), ""
+        except DomainError as error:
+            return None, error.message
+
+    async def _heard(self, *, with_osds: bool = False) -> Heard:
+        if self._mons is None:
+            return Heard()
+        try:
+            return Heard(word=await self._mons.word(with_osds=with_osds))
+        except DomainError as error:
+            if error.reason == "CEPH_DOWN":
+                return Heard(silent=error.message)
+            return Heard(trouble=error.message)
+
+    async def _last(self) -> Look | None:
+        """What was seen last. None: nobody has seen it yet."""
+        try:
+            return (await self._observations.newest(self._cluster)).look
+        except Unavailable:
+            return None
 
     async def _at_home(self) -> tuple[Home | None, str]:
         """What there is, or why that cannot be seen: then Ceph's own word has to do."""

@@ -17,9 +17,8 @@ import collecting
 from api import build
 from api.admission import Admission
 from api.belonging import Belonging
-from api.browsers import Alias, Browsers, Policy
+from api.browsers import Browsers, Policy
 from api.ceph import services
-from api.dialects import PROTO_BYTES
 from api.door import Door, Service
 from api.edge import gateway
 from api.edge import serving as edge
@@ -29,6 +28,7 @@ from api.entrance import Entrance, entrance
 from api.kaas.cluster import Cluster, Offer
 from api.kaas.kubeconfigs import Kubeconfigs
 from api.kaas.routes import ROUTES
+from api.koor import pages
 from api.kudo import serving as kudo
 from api.launch import Launch, client
 from api.listening import also
@@ -36,6 +36,7 @@ from api.meters import Meters
 from api.node import window as node
 from api.ops import clusters as views
 from api.ops import fleet as runs
+from api.ops.codec import decoding
 from api.ops.health import Health
 from api.ops.longrunning import LongRunning
 from api.ops.operations import Operations
@@ -138,7 +139,7 @@ class Api:
         door = Door(meters, self._entrance.gate, self._entrance.trail)
         clusters, at_the_edge = self._clusters(built), self._edge()
         said = settings.ceph
-        care = Care(releases=said.releases, policy=said.upgrade.policy())
+        care = Care(releases=said.releases, policy=said.upgrade.policy(), stability=said.stability)
         ceph = services(self._database, launch, said.name, self._pooled(), care)
         served = [
             *self._entrance.services,
@@ -162,11 +163,13 @@ class Api:
         self._notify = self._notifying.server(
             meters, door, self.admit, settings.reflection, certificates
         )
-        rest = resources(door, clusters, ROUTES, self.admit) if settings.rest else []
+        rest = pages.routes(built)
         if settings.rest:
+            rest += resources(door, clusters, ROUTES, self.admit)
             rest += gateway.routes(door, at_the_edge, self.admit)
         policy = Policy(frozenset(settings.cors_origins), self._entrance.is_open)
-        browsers = Browsers(door, served, self.admit, policy, [_decoding(settings, policy)])
+        opening = decoding(settings.temporal.ui(), policy)
+        browsers = Browsers(door, served, self.admit, policy, [opening])
         checks, around, gate = self._checks(), browsers.around, self._entrance.gate
         self._web = Web(settings.http_address, checks, meters, rest, around, certificates, gate)
 
@@ -329,14 +332,6 @@ class Api:
             Check("database", self._admission.trouble),
             Check("temporal", self._launch.trouble, "what is accepted starts once it is back"),
         ]
-
-
-def _decoding(settings: Settings, policy: Policy) -> Alias:
-    """Where the web page of Temporal has payloads opened, and its pages may ask for that alone."""
-    origins = policy.origins | frozenset(settings.temporal.ui())
-    return Alias(
-        "/codec/decode", "windlass.v1.Codec/Decode", policy._replace(origins=origins), PROTO_BYTES
-    )
 
 
 def _sealing(settings: Settings) -> Seal:

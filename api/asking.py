@@ -142,6 +142,7 @@ def asked(request: Message) -> Ask:
             subject=who.name,
             do=f"ask an administrator, or leave {FORCE} out",
         )
+    data, name = _data(wishes)
     return Ask(
         tenant=who.tenant,
         caller=who.name,
@@ -151,8 +152,17 @@ def asked(request: Message) -> Ask:
         force=force,
         approve_each=_wished(APPROVE_EACH, wishes, {stop: stop for stop in STOPS}, without=""),
         storage=_wished(STORAGE, wishes, {"true": True, "false": False}, without=False),
-        data=_wished(DATA, wishes, {KEEP: KEEP, DELETE: DELETE}, without=""),
+        data=data,
+        data_of=name,
     )
+
+
+def _data(wishes: Mapping[str, str | bytes]) -> tuple[str, str]:
+    """What is to become of data, and the name that was typed for it to be deleted."""
+    word, _, name = str(wishes.get(DATA, "")).partition(" ")
+    if word == DELETE:
+        return word, name.strip()
+    return _wished(DATA, wishes, {KEEP: KEEP, f"{DELETE} NAME": DELETE}, without=""), ""
 
 
 def _wished(

@@ -42,7 +42,7 @@ TOLD = ", ".join(
     (
         *("grpc-status", "grpc-message", "grpc-status-details-bin"),
         *("trailer-x-request-id", "trailer-windlass-operation", "trailer-windlass-why"),
-        *("trailer-windlass-observed-at", "trailer-windlass-incomplete"),
+        *("trailer-windlass-observed-at", "trailer-windlass-source", "trailer-windlass-incomplete"),
     )
 )
 """The headers that pages may read."""

@@ -101,8 +101,8 @@ class Exchange:
     def peer(self) -> str:
         if self._client is None:
             return ""
-        host, port = self._client
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        host, port = self._client  # told as gRPC does
+        return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
 
     def set_trailing_metadata(self, trailers: Trailers, /) -> None:
         self._told = trailers

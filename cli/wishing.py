@@ -15,6 +15,6 @@ def of_a_delete(
             Code.USAGE,
             do=f"--keep-data, or --delete-data {name}",
         )
-    data = "keep" if keep_data else "delete" if delete_data else ""
+    data = "keep" if keep_data else f"delete {delete_data}" if delete_data else ""
     forced = (("windlass-force", "true"),) if force else ()
     return (*forced, *((("windlass-data", data),) if data else ()))

@@ -2,6 +2,7 @@
 
 from domain.ceph_releases import KNOWN, newest
 from domain.frozen import Frozen
+from domain.radar import Stability
 from domain.storage_home import oldest
 from domain.storage_look import Look
 from domain.upgrade_policy import UpgradePolicy
@@ -35,10 +36,12 @@ class Totals(Frozen):
 
 
 class Care(Frozen):
-    """How it is looked after: which versions are known, and what is done about newer ones."""
+    """How it is looked after: which versions are known, what is done about newer ones, and how
+    stability is reckoned."""
 
     releases: tuple[str, ...] = KNOWN
     policy: UpgradePolicy = UpgradePolicy()
+    stability: Stability = Stability.CHECKS
 
 
 class KoorCluster(Frozen):

@@ -110,6 +110,8 @@ class Ask(Frozen):
     """Wished for a creation: a share of Ceph."""
     data: str = ""
     """Wished for a delete: to `keep` the cluster's pool in Ceph, or to `delete` it."""
+    data_of: str = ""
+    """Whose data that is, as somebody typed who wishes it deleted."""
 
 
 class Operation(Frozen):

@@ -1,7 +1,9 @@
 """Five figures that say how a Ceph cluster is, each from 0 to 100, where 100 is best."""
 
 import math
+import re
 from collections.abc import Sequence
+from enum import StrEnum
 
 from domain.frozen import Frozen
 from domain.reliability import Score
@@ -17,8 +19,24 @@ HEALTH: dict[Light, float] = {
     Light.OFFLINE: 0.0,
 }
 
+
+class Stability(StrEnum):
+    """How the stability is reckoned."""
+
+    CHECKS = "checks"
+    """Every failing check is as bad as another."""
+    WEIGHTED = "weighted"
+    """Errors are worse than warnings, crashes are counted, and what was muted is not."""
+
+
 PER_CHECK = 10.0
 """What each failing check takes from the stability."""
+
+PER_LIGHT: dict[Light, float] = {Light.ERR: 25.0, Light.WARN: 10.0}
+"""The same, where checks are weighed."""
+
+PER_CRASH, MOST_BY_CRASHES = 5.0, 30.0
+CRASHED = re.compile(r"(\d+) (?:daemons|mgr modules) have recently crashed")
 
 WEIGHT: dict[Score, float] = {Score.OK: BEST, Score.DEGRADED: 50.0, Score.NONE: 0.0}
 
@@ -35,7 +53,11 @@ class Radar(Frozen):
 
 
 def radar(
-    seen: Observation, light: Light, nodes: Sequence[Standing], parts: Sequence[Score]
+    seen: Observation,
+    light: Light,
+    nodes: Sequence[Standing],
+    parts: Sequence[Score],
+    how: Stability = Stability.CHECKS,
 ) -> Radar:
     """The figures for what was seen, in the light that it is shown in, with its nodes and parts."""
     ready = sum(each is Standing.READY for each in nodes)
@@ -43,7 +65,7 @@ def radar(
         health=HEALTH[light],
         nodes=BEST * ready / len(nodes) if nodes else 0.0,
         capacity=capacity(seen.capacity),
-        stability=stability(seen.checks),
+        stability=STABILITY[how](seen.checks),
         reliability=reliable(parts),
     )
 
@@ -55,6 +77,23 @@ def capacity(of: Capacity) -> float:
 
 def stability(checks: Sequence[Check]) -> float:
     return max(0.0, BEST - PER_CHECK * len(checks))
+
+
+def weighed(checks: Sequence[Check]) -> float:
+    """Crashes besides the check that tells of them."""
+    counted = [check for check in checks if not check.muted]
+    crashes = PER_CRASH * sum(_crashes(check) for check in counted)
+    taken = sum(PER_LIGHT.get(check.light, 0.0) for check in counted)
+    return max(0.0, BEST - taken - min(crashes, MOST_BY_CRASHES))
+
+
+def _crashes(told: Check) -> int:
+    """How many that check tells of."""
+    found = CRASHED.match(told.says)
+    return int(found[1]) if found else 0
+
+
+STABILITY = {Stability.CHECKS: stability, Stability.WEIGHTED: weighed}
 
 
 def reliable(scores: Sequence[Score]) -> float:

@@ -131,15 +131,15 @@ def decided(name: str, share: Share, *, keeps: bool) -> Conflict:
     )
 
 
-def refuse_to_choose(name: str, share: Share | None, wished: str) -> None:
+def refuse_to_choose(name: str, share: Share | None, *, settled: bool) -> None:
     """Whether data is kept is for whoever owns it to say. Nothing is assumed."""
-    if share is None or wished:
+    if share is None or settled:
         return
     raise Conflict(
         f"cluster {name} has data in Ceph, in the pool {share.pool.name}",
         subject=name,
         reason="DATA_AT_STAKE",
         do=f"say what becomes of it: windlass cluster delete {name} --keep-data, or --delete-data "
-        f"{name}",
+        f"{name}; in a call the metadata windlass-data: keep, or delete {name}",
         facts={"pool": share.pool.name},
     )

@@ -23,6 +23,15 @@ class Light(StrEnum):
     OFFLINE = "HEALTH_OFFLINE"
 
 
+class Source(StrEnum):
+    """Who said what was seen, in the words of the koor contract."""
+
+    MANAGER = "rest"
+    MONS = "cli"
+    NOBODY = "none"
+    """All of it is old."""
+
+
 class Check(Frozen):
     """A health check that fails."""
 
@@ -159,6 +168,7 @@ class Observation(Frozen):
     version: str
     fsid: str
     light: Light
+    source: Source = Source.MANAGER
     checks: tuple[Check, ...] = ()
     """The worst first."""
     modules: tuple[str, ...] = ()

@@ -37,6 +37,11 @@ UPGRADE = "UPGRADE_"
 image, or a daemon does not come back."""
 
 FEWEST_MONS, FEWEST_MANAGERS = 3, 2
+
+ORCHESTRATOR = "cephadm"
+"""The module of the manager by which it replaces its daemons. That of Rook does not: its operator
+puts back what is changed behind its back."""
+
 FULLEST_BEFORE_UPGRADE = 0.75
 
 RESTING = frozenset({"active", "clean", "scrubbing", "deep"})
@@ -165,8 +170,21 @@ def unsettled(seen: Observation, mark: OsdMark, *, safe: bool) -> str:
     return ""
 
 
+def refuse_unattended(seen: Observation, target: Target) -> None:
+    """Conflict if there is nobody who would replace its daemons."""
+    if ORCHESTRATOR not in seen.modules:
+        raise Conflict(
+            f"nobody would replace the daemons of Ceph: its manager has no {ORCHESTRATOR}",
+            subject=target.cluster,
+            reason="CEPH_NO_UPGRADES",
+            do="upgrade it by what it was installed with; with Rook, change the image of its "
+            "CephCluster",
+        )
+
+
 def refuse_upgrade(seen: Observation, target: Target, *, known: bool = True) -> None:
     """Conflict with all reasons, if the cluster may not be upgraded to that now."""
+    refuse_unattended(seen, target)
     standing = len(seen.managers)
     unwell = [said(check) for check in seen.checks if not _is_borne(check, seen.at)]
     unrest, quorum = restless(seen), len(seen.mons.quorum)

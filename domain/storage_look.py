@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from domain import reliability, storage_resources
 from domain.frozen import Frozen
 from domain.reliability import Score
-from domain.storage import Light, Observation
+from domain.storage import Light, Observation, Source
 from domain.storage_home import Deployed, Home
 from domain.storage_resources import Resource, Standing, StorageNode
 
@@ -31,9 +31,15 @@ class Seen(Frozen):
 
     def light(self, now: datetime) -> Light:
         """What to show. Old news, and news of a manager that hears no mon, are none."""
+        return self.look.observation.light if self._is_news(now) else Light.OFFLINE
+
+    def source(self, now: datetime) -> Source:
+        """Whose word that is."""
+        return self.look.observation.source if self._is_news(now) else Source.NOBODY
+
+    def _is_news(self, now: datetime) -> bool:
         observation = self.look.observation
-        fresh = now - observation.at <= STALE_AFTER * self.every
-        return observation.light if fresh and observation.live else Light.OFFLINE
+        return observation.live and now - observation.at <= STALE_AFTER * self.every
 
 
 def nodes(look: Look, light: Light) -> list[StorageNode]:

@@ -10,6 +10,7 @@ from domain.ports import Node
 from domain.share import Identity, PoolMade, PoolWanted
 from domain.storage import Observation
 from domain.storage_home import Home
+from domain.storage_mons import Word
 from domain.storage_plan import OsdMark, Renewal, Target
 
 
@@ -18,6 +19,13 @@ class Sight(Protocol):
 
     async def observe(self) -> Observation:
         """How it is now."""
+
+
+class Mons(Protocol):
+    """The mons of a Ceph cluster, for those who would not take the manager's word alone."""
+
+    async def word(self, *, with_osds: bool = False) -> Word:
+        """What they say now. Unavailable if none answers in time."""
 
 
 class Residence(Protocol):

@@ -11,7 +11,8 @@ STOPS = frozenset({"pool"})
 """Before what an operation can wait to be approved."""
 
 KEEP, DELETE = "keep", "delete"
-"""What may become of a deleted cluster's data."""
+"""What may become of a deleted cluster's data. It is deleted only if the cluster's name is said
+besides."""
 
 WISHES: dict[str, frozenset[Kind]] = {
     FORCE: frozenset({Kind.DELETE_CLUSTER}),
@@ -20,6 +21,11 @@ WISHES: dict[str, frozenset[Kind]] = {
     DATA: frozenset({Kind.DELETE_CLUSTER}),
 }
 """Which kinds of operations hear it. Others refuse it: whoever wishes for it counts on it."""
+
+
+def settles(ask: Ask, name: str) -> bool:
+    """Whether it is said what becomes of that cluster's data."""
+    return ask.data == KEEP or (ask.data == DELETE and ask.data_of == name)
 
 
 def refuse_wishes(kind: Kind, ask: Ask) -> None:

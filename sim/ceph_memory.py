@@ -32,6 +32,7 @@ class MemoryCeph:
     numbers: list[str] = field(default_factory=lambda: ["", "first"])
     """Every pool there ever was: where it stands here is its number."""
 
+    modules: tuple[str, ...] = ("cephadm", "dashboard")
     version: str = "18.2.7"
     stray: str = ""
     """What daemons run that an upgrade has left behind."""
@@ -105,6 +106,7 @@ class MemoryCeph:
             live=True,
             version=self.version,
             mons=Mons(all=tuple(Mon(name=each, in_quorum=True) for each in "abc")),
+            modules=self.modules,
             manager=Manager(active="x", standbys=("y",)),
             fsid="memory",
             light=Light.WARN if self.checks else Light.OK,

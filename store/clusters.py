@@ -34,6 +34,7 @@ from domain.releases import Release
 from domain.repairs import Policy
 from domain.share import PoolTerms, refuse_to_choose, shared
 from domain.upgrades import TOUCHES
+from domain.wishes import settles
 from store import answers, journal, operations, plans, recording, slots, steps
 from store.engine import Database, Store, reading, transaction
 from store.gather import Gather
@@ -126,7 +127,7 @@ class Clusters(Store):
             answers.remember(session, ask, running.id)
             return Deleted(operation=operations.as_operation(running))
         plan = await _as_it_stands(session, running)
-        refuse_to_choose(name, plan.storage, ask.data)
+        refuse_to_choose(name, plan.storage, settled=settles(ask, name))
         plans.refuse_to_promise(running, ask)
         superseded = _supersede(session, running)
         operation = OperationId(str(uuid4()))

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from sqlalchemy import delete, select
+from sqlalchemy import ColumnElement, delete, exists, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
 
 from domain.cluster import Phase
-from domain.operation import ACTIVE
+from domain.operation import ACTIVE, Kind, Stage
 from store.edge_rows import AppInstRow, ClusterInstRow
 from store.engine import Store, transaction
 from store.rows import AnswerRow, ClusterRow, JournalRow, OperationRow, StepRow, now
@@ -26,7 +27,8 @@ class Forgetting(Store):
     @transaction
     async def _some(self, session: AsyncSession, older_than: timedelta) -> int:
         """The latest of what stands stays: a cluster's plan says what a delete has to give back. So
-        does one that left something behind, since nothing else says what."""
+        does one that left something behind, since nothing else says what, and one that made a pool
+        which is still there, since nothing else says that it is ours."""
         standing = (
             select(ClusterRow.operation).where(ClusterRow.phase != Phase.GONE),
             select(ClusterInstRow.operation),
@@ -38,6 +40,7 @@ class Forgetting(Store):
                 OperationRow.stage.not_in(ACTIVE),
                 OperationRow.ended < now() - older_than,
                 OperationRow.left_behind == "",
+                _holds_no_pool(),
                 *(OperationRow.id.not_in(latest) for latest in standing),
             )
             .order_by(OperationRow.ended)
@@ -46,6 +49,19 @@ class Forgetting(Store):
         found = (await session.scalars(old)).all()
         await erase(session, found)
         return len(found)
+
+
+def _holds_no_pool() -> ColumnElement[bool]:
+    """Of those that made a pool in Ceph: whether it was deleted since."""
+    later = aliased(OperationRow)
+    deleted = exists().where(
+        later.subject == OperationRow.subject,
+        later.kind == Kind.DELETE_POOL,
+        later.stage == Stage.SUCCEEDED,
+        later.created > OperationRow.created,
+    )
+    made = (OperationRow.kind == Kind.CREATE_POOL) & (OperationRow.stage == Stage.SUCCEEDED)
+    return or_(~made, deleted)
 
 
 async def erase(session: AsyncSession, which: Sequence[str]) -> None:

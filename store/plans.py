@@ -13,8 +13,8 @@ from domain.errors import Invalid, Violation
 from domain.machine import Role, Slot
 from domain.operation import Ask, Kind, Stage
 from domain.releases import Release
-from domain.share import decided
-from domain.wishes import KEEP
+from domain.share import decided, refuse_to_choose
+from domain.wishes import KEEP, settles
 from store.rows import OperationRow
 
 LARGEST_PLAN = 1024 * 1024
@@ -95,6 +95,8 @@ def refuse_what_is_too_large(plan: ClusterPlan) -> None:
 def refuse_otherwise(delete: OperationRow, ask: Ask) -> None:
     """Refuse to join a delete that does something else with the data than is wished."""
     plan = ClusterPlan.model_validate_json(delete.plan)
+    if ask.data:
+        refuse_to_choose(plan.name, plan.storage, settled=settles(ask, plan.name))
     if plan.storage and ask.data and plan.keeps_data is not (ask.data == KEEP):
         raise decided(plan.name, plan.storage, keeps=plan.keeps_data)
 

@@ -10,6 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.ceph_releases import newest, refuse_unknown
+from domain.cluster import Phase
 from domain.errors import AlreadyExists, Conflict, NotFound
 from domain.operation import ACTIVE, Ask, Kind, Operation, OperationId, Stage
 from domain.outline import keys, outline
@@ -30,7 +31,6 @@ from domain.storage_plan import (
 )
 from domain.wishes import refuse_wishes
 from store import answers, observations, operations, recording, rehearsal, steps
-from store.clusters import IS_LIVING
 from store.engine import Store, reading, transaction
 from store.rows import ClusterRow, OperationRow, now
 
@@ -43,6 +43,8 @@ class Owned(Pool):
 
     owner: str = ""
     """The uid in its mark. Empty: it is not ours."""
+    stranger: str = ""
+    """A uid in a mark like ours that we never gave out: another Windlass did."""
     owned_by: str = ""
     """The cluster of ours that uses it."""
 
@@ -130,11 +132,14 @@ class Storages(Store):
         return await _accepted(session, Kind.UPGRADE_STORAGE, subject(cluster), plan, ask)
 
     @reading
-    async def newer(self, session: AsyncSession, cluster: str, known: Sequence[str]) -> str:
-        """Which newer version there is, in words."""
+    async def newer(
+        self, session: AsyncSession, cluster: str, known: Sequence[str]
+    ) -> tuple[str, str]:
+        """Which newer version there is, and the same in words. Empty: none."""
         now = (await observations.newest(session, cluster)).look.observation.version
         to = newest(now, known)
-        return f"Ceph {now} can be upgraded to {to}" if to else f"nothing is newer than Ceph {now}"
+        said = f"Ceph {now} can be upgraded to {to}" if to else f"nothing is newer than Ceph {now}"
+        return to, said
 
     @transaction
     async def consider(self, session: AsyncSession, cluster: str, known: Sequence[str]) -> str:
@@ -207,23 +212,50 @@ async def _accepted(
 
 
 async def _owned(session: AsyncSession, seen: Seen) -> list[Owned]:
-    """Each with the uid in its mark, and the living cluster of that uid."""
+    """Each with the uid in its mark, and the living cluster of that uid. A mark alone does not make
+    a pool ours: others who run Windlass on the same Ceph write such marks, too. What makes it so is
+    that we gave that uid out."""
     marks = {
         pool.id: next((each for each in pool.applications if each.startswith(OWNER)), "")
         for pool in seen.look.observation.pools
     }
     uids = {mark.removeprefix(OWNER) for mark in marks.values() if mark}
-    query = select(ClusterRow.uid, ClusterRow.name).where(ClusterRow.uid.in_(uids), IS_LIVING)
-    names = {row.uid: row.name for row in await session.execute(query)}
+    query = select(ClusterRow).where(ClusterRow.uid.in_(uids))
+    clusters = (await session.scalars(query)).all()
+    living = {row.uid: row.name for row in clusters if row.phase != Phase.GONE}
+    marked = [pool.name for pool in seen.look.observation.pools if marks[pool.id]]
+    given = {row.uid for row in clusters} | await _given(session, marked)
     found = []
     for pool in seen.look.observation.pools:
-        owner = marks[pool.id].removeprefix(OWNER)
-        whose = {"owner": owner, "owned_by": names.get(owner, "")}
+        uid = marks[pool.id].removeprefix(OWNER)
+        ours = {"owner": uid, "owned_by": living.get(uid, "")}
+        whose = ours if uid in given else {"stranger": uid}
         found.append(Owned(**pool.model_dump(), **whose))
     return sorted(found, key=lambda pool: pool.name)
 
 
+async def _given(session: AsyncSession, names: Sequence[str]) -> set[str]:
+    """The uids of pools of these names that belong to no cluster and were asked for here. Their
+    operations are kept for as long as the pools stand."""
+    made = select(OperationRow.plan).where(
+        OperationRow.kind == Kind.CREATE_POOL,
+        OperationRow.subject.in_(map(pool_subject, names)),
+    )
+    shares = [StoragePlan.model_validate_json(plan).share for plan in await session.scalars(made)]
+    return {share.pool.owner for share in shares if share}
+
+
 def _refuse_what_is_used(pool: Owned) -> None:
+    if pool.stranger:
+        raise Conflict(
+            f"the pool {pool.name} in Ceph belongs to another Windlass: its mark names "
+            f"{pool.stranger}, which was never given out here",
+            subject=pool.name,
+            reason="CEPH_FOREIGN",
+            do="have it deleted where it was made; if that Windlass is gone for good, delete it in "
+            "Ceph",
+            facts={"owner": pool.stranger},
+        )
     if not pool.owner:
         raise Conflict(
             f"the pool {pool.name} in Ceph is somebody else's: it does not carry our mark",

@@ -11,6 +11,10 @@ from domain.storage import Light, Observation, Rates
 from domain.storage_resources import Resource, StorageNode
 from protos.gen.koor.api.resources.stats import stats_pb2 as pb
 
+KSD, KSD_CLUSTER = "ksd", "ksd-cluster"
+"""What the Helm releases are called by which the first operator installed Rook and a cluster of it.
+There is none here; pages show the names."""
+
 MOST = 2**31 - 1
 """Counts have 32 bits on the wire. They stay there rather than begin anew."""
 
@@ -138,6 +142,8 @@ def koor_cluster(it: KoorCluster) -> pb.KoorCluster:
             toolbox_enabled=it.toolbox,
             monitoring_enabled=it.monitored,
             dashboard_enabled=it.dashboard,
+            ksd_release_name=KSD,
+            ksd_cluster_release_name=KSD_CLUSTER,
             upgrade_options=pb.UpgradeOptions(
                 mode=UPGRADE_MODE[it.policy.mode], schedule=it.policy.schedule
             ),

@@ -9,7 +9,7 @@ from api.koor.newest import Newest
 from domain.errors import Conflict, NotFound
 from domain.koor_cluster import Care, koor_cluster
 from domain.radar import radar
-from domain.storage import Light
+from domain.storage import Light, Source
 from domain.storage_look import Look, deployments, nodes, parts, resources
 from protos.gen.koor.api.services.stats import stats_pb2 as pb
 from protos.gen.koor.api.services.stats.stats_pb2_grpc import StatsServiceServicer
@@ -20,6 +20,8 @@ CLUSTER = "windlass-ceph"
 OBSERVED_AT = "windlass-observed-at"
 """The metadata beside a reply that says how old it is."""
 
+SOURCE = "windlass-source"
+"""That which says who saw it: `rest`, the manager; `cli`, the mons alone; `none`, it is old."""
 
 INCOMPLETE = "windlass-incomplete"
 """That which names the kinds that we may not list."""
@@ -31,6 +33,7 @@ class View(NamedTuple):
     name: str
     look: Look
     light: Light
+    source: Source
 
 
 class StatsService(StatsServiceServicer):
@@ -52,8 +55,8 @@ class StatsService(StatsServiceServicer):
         if view.look.home and (kinds := view.look.home.incomplete):
             self._beside(context, view, (INCOMPLETE, ",".join(kinds)))
         return pb.GetClusterResourcesResponse(
-            resources=map(convert.resource, resources(*view)),
-            deployments=map(convert.resource, deployments(*view)),
+            resources=map(convert.resource, resources(view.name, view.look, view.light)),
+            deployments=map(convert.resource, deployments(view.name, view.look, view.light)),
         )
 
     async def GetClusterNodes(
@@ -67,7 +70,8 @@ class StatsService(StatsServiceServicer):
     ) -> pb.GetClusterRadarResponse:
         view = await self._view(context)
         found = [node.standing for node in nodes(view.look, view.light)]
-        figures = radar(view.look.observation, view.light, found, parts(view.look))
+        how = self._care.stability
+        figures = radar(view.look.observation, view.light, found, parts(view.look), how)
         return pb.GetClusterRadarResponse(radar=convert.radar(figures))
 
     async def GetKoorCluster(
@@ -95,13 +99,13 @@ class StatsService(StatsServiceServicer):
                 reason="STORAGE_NOT_FOUND",
                 do=f"leave {CLUSTER} out",
             )
-        seen = await newest.seen()
-        view = View(newest.cluster, seen.look, seen.light(datetime.now(UTC)))
+        seen, now = await newest.seen(), datetime.now(UTC)
+        view = View(newest.cluster, seen.look, seen.light(now), seen.source(now))
         self._beside(context, view)
         return view
 
     def _beside(self, context: Context, view: View, *more: tuple[str, str]) -> None:
         """Tell how old all of it is, and what else is to be known."""
         at = view.look.observation.at.isoformat(timespec="milliseconds")
-        own = ((REQUEST_ID, running().request_id), (OBSERVED_AT, at))
+        own = ((REQUEST_ID, running().request_id), (OBSERVED_AT, at), (SOURCE, view.source.value))
         context.set_trailing_metadata((*own, *more))

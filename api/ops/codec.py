@@ -6,8 +6,16 @@ from typing import Protocol
 from temporalio.api.common.v1 import Payload
 
 from api.asking import Context
+from api.browsers import Alias, Policy
+from api.dialects import PROTO_BYTES
 from protos.gen.ops import codec_pb2 as pb
 from protos.gen.ops.codec_pb2_grpc import CodecServicer
+
+
+def decoding(pages: Sequence[str], policy: Policy) -> Alias:
+    """Where the web page of Temporal has payloads opened, and its pages may ask for that alone."""
+    its = policy._replace(origins=policy.origins | frozenset(pages))
+    return Alias("/codec/decode", "windlass.v1.Codec/Decode", its, PROTO_BYTES)
 
 
 class Opens(Protocol):

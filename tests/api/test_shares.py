@@ -47,14 +47,21 @@ async def test_what_becomes_of_data_has_to_be_said(caller: Caller) -> None:
     assert refusal.facts["pool"].startswith("wl-")
     assert "--keep-data" in refusal.facts["do"]
     assert "storage.delete_pool" not in await planned(caller, DELETE_IT, (DATA, "keep"))
-    assert "storage.delete_pool" in await planned(caller, DELETE_IT, (DATA, "delete"))
+    assert "storage.delete_pool" in await planned(caller, DELETE_IT, (DATA, "delete hello"))
+    for bare in ("delete", "delete ", "delete hullo", "delete hello again"):
+        refusal = await refused(
+            caller.cluster.DeleteCluster(DELETE_IT, timeout=20, metadata=((DATA, bare),))
+        )
+        assert refusal.reason == "DATA_AT_STAKE", bare
     strange = caller.cluster.DeleteCluster(DELETE_IT, timeout=20, metadata=((DATA, "burn"),))
     assert (await refused(strange)).reason == "WISH_NOT_UNDERSTOOD"
-    gone = caller.cluster.DeleteCluster(DELETE_IT, timeout=20, metadata=((DATA, "delete"),))
+    gone = caller.cluster.DeleteCluster(DELETE_IT, timeout=20, metadata=((DATA, "delete hello"),))
     assert (await gone).status == "Deleting"
     otherwise = caller.cluster.DeleteCluster(DELETE_IT, timeout=20, metadata=((DATA, "keep"),))
     assert (await refused(otherwise)).reason == "DATA_DECIDED"
-    again = caller.cluster.DeleteCluster(DELETE_IT, timeout=20, metadata=((DATA, "delete"),))
+    unsaid = caller.cluster.DeleteCluster(DELETE_IT, timeout=20, metadata=((DATA, "delete"),))
+    assert (await refused(unsaid)).reason == "DATA_AT_STAKE"
+    again = caller.cluster.DeleteCluster(DELETE_IT, timeout=20, metadata=((DATA, "delete hello"),))
     assert (await again).status == "Deleting"
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import grpc
 import pytest
 
+from domain.operation import Stage
 from domain.storage_look import Look
+from domain.storage_plan import StoragePlan
 from protos.gen.ops import operations_pb2 as ops
 from protos.gen.ops import storage_pb2 as pb
 from protos.gen.ops.storage_pb2_grpc import StorageStub
@@ -16,6 +18,7 @@ from sim.ceph_memory import MemoryCeph
 from store import schema
 from store.engine import Database
 from store.observations import Observations
+from store.rows import OperationRow, now
 from systems import Ceph
 from tests.api.caller import NOBODY, Caller, answered, refused, under
 
@@ -31,10 +34,15 @@ async def database_url(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def observations(database_url: str) -> AsyncIterator[Observations]:
+async def database(database_url: str) -> AsyncIterator[Database]:
     database = Database(database_url)
-    yield Observations(database)
+    yield database
     await database.close()
+
+
+@pytest.fixture
+def observations(database: Database) -> Observations:
+    return Observations(database)
 
 
 @pytest.fixture
@@ -112,14 +120,31 @@ async def test_what_cannot_be_meant_is_refused(
     assert (unknown.code, unknown.reason) == (grpc.StatusCode.NOT_FOUND, "OSD_NOT_FOUND")
 
 
+async def made(storage: StorageStub, database: Database, name: str) -> str:
+    """The uid of a pool that was asked for, whose operation has ended."""
+    asked = await storage.CreatePool(pb.CreatePoolRequest(name=name), timeout=20)
+    operation = asked.operation.removeprefix("operations/")
+    async with database.session(writes=True) as session:
+        row = await session.get_one(OperationRow, operation)
+        row.stage, row.ended = Stage.SUCCEEDED, now()
+        share = StoragePlan.model_validate_json(row.plan).share
+    assert share is not None
+    return share.pool.owner
+
+
 async def test_pools_are_made_within_bounds_and_deleted_by_their_name_typed_twice(
-    observations: Observations, storage: StorageStub
+    observations: Observations, storage: StorageStub, database: Database
 ) -> None:
-    await see(observations, MemoryCeph(pools={"own": "c0ffee00-1"}, numbers=["", "first", "own"]))
-    pools = (await storage.ListPools(pb.ListPoolsRequest(), timeout=20)).pools
-    assert [(it.name, it.id, it.owner, it.identity) for it in pools] == [
+    await see(observations, MemoryCeph())
+    uid = await made(storage, database, "own")
+    numbers = ["", "first", "own", "other"]
+    pools = {"own": uid, "other": "c0ffee00-1"}
+    await see(observations, MemoryCeph(pools=pools, numbers=numbers))
+    listed = (await storage.ListPools(pb.ListPoolsRequest(), timeout=20)).pools
+    assert [(it.name, it.id, it.owner, it.identity) for it in listed] == [
         ("first", 1, "", ""),
-        ("own", 2, "c0ffee00-1", "client.wl-c0ffee00-csi"),
+        ("other", 3, "", ""),
+        ("own", 2, uid, f"client.wl-{uid[:8]}-csi"),
     ]
     there = await refused(storage.CreatePool(pb.CreatePoolRequest(name="own"), timeout=20))
     assert (there.code, there.reason) == (grpc.StatusCode.ALREADY_EXISTS, "POOL_EXISTS")
@@ -130,8 +155,11 @@ async def test_pools_are_made_within_bounds_and_deleted_by_their_name_typed_twic
     assert (await storage.CreatePool(pb.CreatePoolRequest(name="new"), timeout=20)).operation
     unsaid = await refused(storage.DeletePool(pb.DeletePoolRequest(name="own"), timeout=20))
     assert unsaid.reason == "DATA_AT_STAKE"
-    theirs = pb.DeletePoolRequest(name="first", confirmed="first")
-    assert (await refused(storage.DeletePool(theirs, timeout=20))).reason == "CEPH_FOREIGN"
+    for name, why in (("first", "does not carry our mark"), ("other", "another Windlass")):
+        theirs = pb.DeletePoolRequest(name=name, confirmed=name)
+        refusal = await refused(storage.DeletePool(theirs, timeout=20))
+        assert refusal.reason == "CEPH_FOREIGN"
+        assert why in refusal.message
     nowhere = pb.DeletePoolRequest(name="x", confirmed="x")
     assert (
         await refused(storage.DeletePool(nowhere, timeout=20))

@@ -173,7 +173,7 @@ async def test_what_becomes_of_data_is_a_wish_too(peer: Peer, windlass: Windlass
         assert (await windlass("cluster", "delete", "hello", "--yes", *typed)).code == 0
     names = ("windlass-storage", "windlass-data")
     said = [[metadata.get(name) for name in names] for _, metadata, _ in peer.asked]
-    assert said == [["true", None], [None, "keep"], [None, "delete"]]
+    assert said == [["true", None], [None, "keep"], [None, "delete hello"]]
     peer.asked.clear()
     for wrong in (("--delete-data", "hallo"), ("--delete-data", "hello", "--keep-data")):
         outcome = await windlass("cluster", "delete", "hello", "--yes", *wrong)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -17,11 +18,12 @@ from api import build
 from api.__main__ import Api
 from api.koor.convert import size
 from api.launch import client
-from clients.ceph import CephStorage, ProgramIdentities, RestIdentities, Session
+from clients.ceph import CephStorage, ProgramIdentities, ProgramMons, RestIdentities, Session
 from domain import operation as operations
 from domain.errors import AlreadyExists, Conflict, NotFound, Unsupported
 from domain.operation import Ask, Operation
 from domain.share import Identity, PoolTerms, Share
+from domain.storage import Light
 from domain.wishes import DELETE
 from protos.gen.koor.api.resources.stats import stats_pb2 as parts
 from protos.gen.koor.api.services.stats import stats_pb2 as pb
@@ -50,6 +52,8 @@ PROGRAMS = {
 DASHBOARD = Path("/usr/share/ceph/mgr/dashboard/module.py")
 BEFORE_17 = re.compile(r"version (\d+)\.")
 SECONDS = 60
+FROZEN_SECONDS = 20
+"""By then a mon that is frozen has to show."""
 EVERY = timedelta(seconds=1)
 SHARE = Share.of("c0ffee00-9d5e-4a7b", PoolTerms(groups=8, most_bytes=1 << 30))
 WANTED, IDENTITY = SHARE.pool, SHARE.identity
@@ -113,7 +117,7 @@ class Shown:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def shown(
-    storage: CephStorage, tmp_path_factory: pytest.TempPathFactory
+    real: Ceph, storage: CephStorage, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Shown]:
     home = tmp_path_factory.mktemp("api")
     url = f"sqlite+aiosqlite:///{home}/windlass.db"
@@ -127,7 +131,8 @@ async def shown(
     )
     api, database = Api(settings, await client(NOBODY, "default"), build.Build()), Database(url)
     caller = Caller((await api.start())[0])
-    watch = StorageWatch(Observations(database), storage, "ceph", EVERY)
+    mons = ProgramMons(real.conf, real.keyring)
+    watch = StorageWatch(Observations(database), storage, "ceph", EVERY, mons=mons)
     yield Shown(StatsServiceStub(caller.channel), watch)
     await caller.close()
     await api.stop()
@@ -354,6 +359,28 @@ async def test_osds_go_out_are_safe_to_destroy_and_come_in(
         assert await inside() == [0, 1, 2, 3]
 
 
+async def test_a_mon_that_is_frozen_shows_although_the_manager_says_that_all_is_well(
+    real: Ceph, storage: CephStorage, shown: Shown
+) -> None:
+    await eventually("all is clean", real.healthy, seconds=SECONDS)
+    assert (await shown.stats()).status == "HEALTH_OK"
+
+    async def is_shown(status: str) -> bool:
+        return (await shown.stats()).status == status
+
+    began = monotonic()
+    real.freeze("mon.a")
+    try:
+        await eventually("it shows", partial(is_shown, "HEALTH_OFFLINE"), seconds=SECONDS)
+        took = monotonic() - began
+        seen = await storage.observe()
+    finally:
+        real.thaw("mon.a")
+    assert took < FROZEN_SECONDS, f"it took {took:.1f} s"
+    assert (seen.light, seen.live) == (Light.OK, True), "the manager has not noticed"
+    await eventually("it is back", partial(is_shown, "HEALTH_OK"), seconds=SECONDS)
+
+
 async def test_an_osd_that_is_killed_shows(real: Ceph, shown: Shown) -> None:
     """As soon as Ceph itself knows, the next look does."""
     real.kill("osd.2")
@@ -373,10 +400,15 @@ async def test_an_osd_that_is_killed_shows(real: Ceph, shown: Shown) -> None:
     assert groups["osd"].reliability == parts.RELIABILITY_DEGRADED
 
 
-async def test_a_manager_that_is_killed_is_news_no_more(real: Ceph, shown: Shown) -> None:
+async def test_of_a_manager_that_is_killed_the_mons_tell(real: Ceph, shown: Shown) -> None:
+    """At once that it is silent, and half a minute later that they miss it."""
     real.kill("mgr.x")
 
-    async def offline() -> bool:
-        return (await shown.stats()).status == "HEALTH_OFFLINE"
+    async def says(words: str) -> bool:
+        stats = await shown.stats()
+        assert stats.status == "HEALTH_WARN"
+        return words in [each.description for each in stats.crashes]
 
-    await eventually("it is offline", offline, seconds=SECONDS)
+    silent = partial(says, "the manager does not answer")
+    await eventually("it is silent", silent, seconds=SECONDS)
+    await eventually("the mons miss it", partial(says, "no active mgr"), seconds=SECONDS)

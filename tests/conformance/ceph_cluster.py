@@ -154,6 +154,13 @@ class Ceph:
     def kill(self, name: str) -> None:
         self.daemons[name].send_signal(signal.SIGKILL)
 
+    def freeze(self, name: str) -> None:
+        """It is there, and does nothing."""
+        self.daemons[name].send_signal(signal.SIGSTOP)
+
+    def thaw(self, name: str) -> None:
+        self.daemons[name].send_signal(signal.SIGCONT)
+
     async def found(self) -> None:
         """From nothing to HEALTH_OK."""
         self.conf.write_text(

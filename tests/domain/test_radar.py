@@ -4,7 +4,18 @@ import pytest
 
 from domain import radar, reliability
 from domain.reliability import Score
-from domain.storage import FileSystem, Gateway, Light, Manager, Mon, Mons, Observation, Osds, Pool
+from domain.storage import (
+    Check,
+    FileSystem,
+    Gateway,
+    Light,
+    Manager,
+    Mon,
+    Mons,
+    Observation,
+    Osds,
+    Pool,
+)
 from domain.storage_resources import Standing, daemons, nodes, resources
 from tests.domain.ceph import seen
 
@@ -37,6 +48,27 @@ def test_nothing_is_worth_nothing() -> None:
     assert (read.health, read.nodes, read.capacity) == (0, 0, 0)
     assert radar.reliable([]) == 0
     assert radar.stability(seen("fs-failed").checks * 6) == 0
+
+
+@pytest.mark.parametrize(
+    ("checks", "plain", "weighted"),
+    [
+        ((), 100, 100),
+        ((("OSD_DOWN", Light.WARN, "1 osds down"),), 90, 90),
+        ((("MDS_ALL_DOWN", Light.ERR, "down"), ("FS_DEGRADED", Light.WARN, "1")), 80, 65),
+        ((("RECENT_CRASH", Light.WARN, "2 daemons have recently crashed"),), 90, 80),
+        ((("RECENT_CRASH", Light.WARN, "40 daemons have recently crashed"),), 90, 60),
+        ((("OSDMAP_FLAGS", Light.WARN, "noout flag(s) set"), *[("X", Light.ERR, "x")] * 4), 50, 0),
+    ],
+)
+def test_checks_are_counted_or_weighed(
+    checks: tuple[tuple[str, Light, str], ...], plain: float, weighted: float
+) -> None:
+    told = [Check(code=code, light=light, says=says) for code, light, says in checks]
+    assert (radar.stability(told), radar.weighed(told)) == (plain, weighted)
+    muted = [check.model_copy(update={"muted": True}) for check in told]
+    assert (radar.stability(muted), radar.weighed(muted)) == (plain, 100)
+    assert radar.STABILITY.keys() == set(radar.Stability)
 
 
 def test_every_light_has_its_figure() -> None:

@@ -258,6 +258,12 @@ def test_releases_go_through_the_alphabet(name: str, number: int) -> None:
     assert (major(name), major("")) == (number, 0)
 
 
+def test_nobody_upgrades_what_has_no_orchestrator() -> None:
+    with pytest.raises(Conflict) as refusal:
+        refuse_upgrade(FIT.model_copy(update={"modules": ("dashboard", "rook")}), NEW)
+    assert refusal.value.reason == "CEPH_NO_UPGRADES"
+
+
 def test_all_reasons_are_told_at_once() -> None:
     with pytest.raises(Conflict) as refusal:
         refuse_upgrade(MemoryCeph(used=0.8, dead={0, 1}).seen(), NEW, known=False)

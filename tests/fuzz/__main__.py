@@ -2,8 +2,9 @@
 
 python -m tests.fuzz [--cases 200000] [--seed 0] [--seconds 1800]
 
-Ends with 1 if a call was answered with INTERNAL, UNKNOWN or a 5xx of ours, or not at all, or if a
-secret that was sent is in an answer or in the log. What was not thrown within the time is said."""
+Ends with 1 if a call was answered with INTERNAL, UNKNOWN or a 5xx that has no reason of those in
+`tests/fuzz/verdict.py`, or not at all, or if a secret that was sent is in an answer or in the log.
+What was not thrown within the time is said."""
 
 import argparse
 import json

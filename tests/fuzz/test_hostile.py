@@ -6,7 +6,7 @@ import pytest
 from tests.api.closed import closed
 from tests.fuzz.hostile import Hostile
 
-CASES = 300
+CASES = 450
 
 
 async def test_hostile_callers_find_no_bug_and_no_secret_gets_out(

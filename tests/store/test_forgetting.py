@@ -2,11 +2,17 @@
 
 from datetime import timedelta
 
-from domain.operation import Stage
+from domain.operation import Operation, Stage
 from domain.override import Override
+from domain.share import PoolTerms
+from domain.storage_look import Look
+from domain.storage_plan import StoragePlan
+from sim.ceph_memory import MemoryCeph
 from store.forgetting import Forgetting
+from store.observations import Observations
 from store.rows import JournalRow, OperationRow, now
-from tests.store.desk import Desk
+from store.storages import Storages
+from tests.store.desk import Desk, ask
 from tests.workflows.edge import described
 
 KEPT = timedelta(days=90)
@@ -31,3 +37,37 @@ async def test_what_became_of_instances_is_forgotten_but_for_the_latest(desk: De
     await desk.change(OperationRow, ended, id=runs.operation.id)
     await forgetting.operations(KEPT)
     assert {row.id for row in await desk.all(OperationRow)} == left
+
+
+async def test_what_made_a_pool_is_known_for_as_long_as_the_pool_is_there(desk: Desk) -> None:
+    storages, forgetting = Storages(desk.database), Forgetting(desk.database)
+
+    async def look(*names: str) -> None:
+        await observations.claim("ceph", timedelta(0))
+        owned = dict.fromkeys(names, uid)
+        ceph = MemoryCeph(pools=owned, numbers=["", "first", *names])
+        await observations.keep("ceph", Look(observation=ceph.seen()))
+
+    async def end(operation: Operation, days: int) -> None:
+        ended = now() - KEPT - timedelta(days=days)
+        told = {"ended": ended, "created": ended, "stage": Stage.SUCCEEDED}
+        await desk.change(OperationRow, told, id=operation.id)
+
+    uid, observations = "", Observations(desk.database)
+    await look()
+    made = await storages.request_pool("ceph", "own", PoolTerms(), ask(method="pool"))
+    [row] = await desk.all(OperationRow, id=made.id)
+    share = StoragePlan.model_validate_json(row.plan).share
+    assert share is not None
+    uid = share.pool.owner
+    await end(made, days=2)
+    await forgetting.operations(KEPT)
+    await look("own")
+    assert [pool.owner for pool in await storages.pools("ceph")] == ["", uid]
+
+    dropped = await storages.request_drop("ceph", "own", "own", ask(method="drop"))
+    await end(dropped, days=1)
+    await forgetting.operations(KEPT)
+    assert await desk.all(OperationRow) == []
+    await look("own")
+    assert [pool.stranger for pool in await storages.pools("ceph")] == ["", uid]

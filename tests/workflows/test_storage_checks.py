@@ -5,6 +5,7 @@ from datetime import datetime
 from uuid import uuid4
 
 import pytest
+from structlog.testing import capture_logs
 from temporalio.client import Client, ScheduleDescription
 from temporalio.testing import WorkflowEnvironment
 
@@ -61,7 +62,12 @@ async def test_to_be_told_changes_nothing(opened: Opening, database: Database) -
         place.world.ceph.version = "18.2.4"
         await place.look()
         notify = Caring(Storages(database), Mode.NOTIFY, KNOWN)
-        assert await notify.consider("ceph") == "Ceph 18.2.4 can be upgraded to 19.2.3"
+        with capture_logs() as logged:
+            for _ in range(2):
+                said = await notify.consider("ceph")
+                assert said == "Ceph 18.2.4 can be upgraded to 19.2.3"
+        told = [line["version"] for line in logged if line["event"] == "newer Ceph"]
+        assert told == ["19.2.3"], "each once"
         nothing = Caring(Storages(database), Mode.NOTIFY, ())
         assert await nothing.consider("ceph") == "nothing is newer than Ceph 18.2.4"
         assert await place.operations.page(size=10) == []

@@ -205,7 +205,9 @@ class Yard:
         return await self.clusters.request_create(order, release, building, ask)
 
     async def ask_delete(self, *, data: str = "") -> Deleted:
-        return await self.clusters.request_delete("blue", Ask(method="delete", data=data))
+        return await self.clusters.request_delete(
+            "blue", Ask(method="delete", data=data, data_of="blue")
+        )
 
     async def delete(self, *, data: str = "") -> Operation:
         """Ask for the delete of `blue` and carry it out."""

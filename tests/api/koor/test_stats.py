@@ -10,6 +10,7 @@ import pytest
 
 from api.koor import convert
 from api.koor.states import RELIABILITY, RESOURCE_STATUS, UPGRADE_MODE
+from domain.radar import Stability
 from domain.reliability import Score
 from domain.storage import Light
 from domain.storage_home import Home
@@ -159,6 +160,7 @@ async def test_all_five_are_answered_from_one_look(observations: Observations, s
     reply, beside = await answered(stats.GetClusterStats(pb.GetClusterStatsRequest(), timeout=20))
     assert reply.stats.status == "HEALTH_WARN"
     assert datetime.fromisoformat(beside["windlass-observed-at"]).tzinfo is not None
+    assert beside["windlass-source"] == "rest"
     found = await stats.GetClusterResources(pb.GetClusterResourcesRequest(), timeout=20)
     assert {each.kind for each in found.resources} == {
         *("CephCluster", "CephBlockPool", "CephFilesystem", "CephObjectStore")
@@ -175,6 +177,8 @@ async def test_all_five_are_answered_from_one_look(observations: Observations, s
     assert koor.status.current_versions.ceph == "16.2.15"
     assert koor.status.total_resources.nodes == "1"
     assert koor.spec.dashboard_enabled
+    names = (koor.spec.ksd_release_name, koor.spec.ksd_cluster_release_name)
+    assert names == ("ksd", "ksd-cluster")
     options = koor.spec.upgrade_options
     assert (options.mode, options.schedule) == (parts.UPGRADE_MODE_NOTIFY, "0 0 * * *")
     assert koor.status.latest_versions.ceph.version == "18.2.7"
@@ -183,8 +187,9 @@ async def test_all_five_are_answered_from_one_look(observations: Observations, s
 
 async def test_old_news_are_offline(observations: Observations, stats: Any) -> None:
     await see(observations, ago=4 * EVERY)
-    reply = (await stats.GetClusterStats(pb.GetClusterStatsRequest(), timeout=20)).stats
-    assert (reply.status, reply.services.osd.osd_up) == ("HEALTH_OFFLINE", 3)
+    reply, beside = await answered(stats.GetClusterStats(pb.GetClusterStatsRequest(), timeout=20))
+    assert (reply.stats.status, reply.stats.services.osd.osd_up) == ("HEALTH_OFFLINE", 3)
+    assert beside["windlass-source"] == "none"
     radar = (await stats.GetClusterRadar(pb.GetClusterRadarRequest(), timeout=20)).radar
     assert (radar.cluster_health, radar.nodes_health, radar.capacity_available) == (
         0,
@@ -226,3 +231,23 @@ class TestWithoutCeph:
         refusal = await refused(stats.GetClusterRadar(pb.GetClusterRadarRequest(), timeout=20))
         assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
         assert refusal.reason == "STORAGE_NOT_CONFIGURED"
+
+
+class TestWeighted:
+    @pytest.fixture
+    def settings(self, database_url: str, tmp_path: Path) -> Settings:
+        return Settings(
+            database=database_url,
+            key_file=tmp_path / "seal.key",
+            grpc_address="127.0.0.1:0",
+            http_address="127.0.0.1:0",
+            temporal=Temporal(address=NOBODY),
+            ceph=Ceph(stability=Stability.WEIGHTED),
+        )
+
+    async def test_an_error_takes_more_than_a_warning(
+        self, observations: Observations, stats: Any
+    ) -> None:
+        await see(observations, "fs-failed")
+        reply = await stats.GetClusterRadar(pb.GetClusterRadarRequest(), timeout=20)
+        assert reply.radar.stability == 65

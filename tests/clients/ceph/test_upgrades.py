@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from clients.ceph import CephStorage, RestUpgrades
-from domain.errors import Conflict, Unsupported
+from domain.errors import Conflict, Unavailable, Unsupported
 from domain.storage_gates import alarming, refuse_upgrade, unsound
 from domain.storage_plan import Target
 from sim.ceph.cluster import DAEMONS
 from sim.faults import Fault, How
-from tests.clients.ceph.manager import Manager, Scripted
+from tests.clients.ceph.manager import Manager, Reply, Scripted
 
 TARGET = Target(cluster="ceph", version="19.2.3")
 START = "ceph POST cluster/upgrade/start"
@@ -120,3 +120,11 @@ async def test_a_manager_before_18_has_no_words_for_it() -> None:
     async with Scripted().session() as session:
         with pytest.raises(Unsupported):
             await RestUpgrades(session).renewal()
+
+
+async def test_a_manager_without_an_orchestrator_is_not_one_that_is_down() -> None:
+    said = {"code": "orchestrator_status_unavailable", "detail": "Orchestrator is unavailable"}
+    async with Scripted(status=[Reply(503, said)]).session() as session:
+        with pytest.raises(Unavailable) as refused:
+            await session.get("status")
+        assert refused.value.reason == "CEPH_NO_ORCHESTRATOR"

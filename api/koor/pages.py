@@ -1,0 +1,25 @@
+"""What the pages of the koor contract ask for before anybody has signed in: whether somebody is
+there, and how one can sign in. Documents of their own, which are no messages."""
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from api.build import Build
+
+
+def routes(built: Build) -> list[Route]:
+    # Nobody signs in through others here, so there is none to choose: pages then ask for a name and
+    # a password.
+    known = {"version": built.version, "login": {"providers": []}}
+
+    async def ping(_request: Request) -> Response:
+        return JSONResponse({"message": "Pong"})
+
+    async def config(_request: Request) -> Response:
+        return JSONResponse(known, headers={"cache-control": "no-store"})
+
+    return [
+        Route("/api/ping", ping, methods=["GET"]),
+        Route("/api/config", config, methods=["POST"]),
+    ]
