@@ -16,7 +16,7 @@ from activities import instances, waiting
 from activities.instances import Instances
 from activities.logbook import Logbook
 from activities.waiting import beating
-from domain.agents import Order, Output
+from domain.agents import Copy, Order, Output
 from domain.errand import Errand
 from domain.errors import Unavailable
 from domain.instance import Report
@@ -135,6 +135,12 @@ class SlowAgents:
 
     async def destroy(self, order: Order) -> None:
         await self._answer("destroy", order)
+
+    async def held(self, node: str, address: str) -> Sequence[Copy]:
+        raise NotImplementedError
+
+    async def drop(self, node: str, address: str, copy: Copy) -> None:
+        raise NotImplementedError
 
     async def execute(
         self, node: str, address: str, instance: str, command: Sequence[str], seconds: float
