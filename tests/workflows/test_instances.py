@@ -10,6 +10,7 @@ import grpc
 import grpc.aio
 import pytest
 from sqlalchemy import update
+from temporalio.api.enums.v1 import EventType
 from temporalio.testing import WorkflowEnvironment
 
 from activities import instances as hands
@@ -386,7 +387,10 @@ async def test_all_that_are_neglected_are_roused_side_by_side(
         await session.execute(update(InstanceRow).values(heard=now() - timedelta(minutes=1)))
     await place.rouse()
     rouse = temporal.client.get_workflow_handle(f"{queues}workflows-rouse")
-    name = "start_child_workflow_execution_initiated_event_attributes"
-    begun = [event for event in (await rouse.fetch_history()).events if event.HasField(name)]
+    begun = [
+        event.start_child_workflow_execution_initiated_event_attributes
+        for event in (await rouse.fetch_history()).events
+        if event.event_type == EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED
+    ]
     assert len(begun) == 3
-    assert len({getattr(event, name).workflow_task_completed_event_id for event in begun}) == 1
+    assert len({each.workflow_task_completed_event_id for each in begun}) == 1
