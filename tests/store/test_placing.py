@@ -1,7 +1,8 @@
 """What is due for instances, and what they have of nodes: the books of it always balance."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from datetime import timedelta
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from domain.agents import STOPPED
 from domain.errand import Outcome, Stumble, What
 from domain.errors import AlreadyExists, Conflict, Failure, NotFound
-from domain.instance import Call, Phase, Port, Report, Restart
+from domain.instance import Call, InstanceEvent, InstanceUid, Phase, Port, Report, Restart
 from domain.node import Said
 from domain.placement import Amounts, Demands
 from store.engine import Database
@@ -391,3 +392,22 @@ async def test_a_follower_hears_every_line_once_until_it_is_over(dock: Dock) -> 
     assert [number for number, _ in whole] == [1, 2, 3, 4]
     assert rest == whole[2:]
     assert await follow(0) == whole
+
+
+async def test_how_it_stands_is_no_older_than_what_is_told_with_it(
+    dock: Dock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or it would be RUNNING and use nothing."""
+    await dock.node("a")
+    uid = await dock.placed()
+    errand, since = await dock.due(uid), dock.instances.since
+
+    async def meanwhile(uid: InstanceUid, after: int) -> Sequence[InstanceEvent]:
+        report = Report(phase=Phase.RUNNING, used=Amounts(cpu=7))
+        await dock.observing.observe(errand, report)
+        return await since(uid, after)
+
+    monkeypatch.setattr(dock.instances, "since", meanwhile)
+    async with aclosing(dock.instances.follow(uid)) as seen:
+        view, events = await anext(seen)
+    assert (events[-1].phase, view.used.cpu) == (Phase.RUNNING, 7)
