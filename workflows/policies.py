@@ -231,9 +231,10 @@ ON_A_NODE = ActivityConfig(
 )
 """One thing that an agent is asked for. If it is not done, the row says when it is asked again."""
 
-CLEANING: ActivityConfig = {**ON_A_NODE, "retry_policy": RetryPolicy(maximum_attempts=1)}
-"""A copy that is removed before anything else is done, lest two of them run: if its agent does not
-answer, that is tried again beside everything else."""
+CLEANING: ActivityConfig = {**ON_A_NODE, "schedule_to_close_timeout": timedelta(seconds=6)}
+"""A copy that is removed before anything else is done, lest two of them run. A node that is back
+may have to be called twice; if its agent does not answer, that is tried again beside everything
+else."""
 
 INSTANCE_GLANCE = timedelta(minutes=10)
 """How often an instance's workflow looks at its row by itself; a nudge is there at once."""
