@@ -206,7 +206,9 @@ class Crew:
 
     def _placing(self) -> Placing:
         database = self._database
-        return Placing(placing.Placing(database, Fleet()), Draining(database), Neglect(database))
+        lost = timedelta(seconds=self._settings.nodes.lost_seconds)
+        neglect = Neglect(database, lost=lost)
+        return Placing(placing.Placing(database, Fleet()), Draining(database), neglect)
 
     def _instances(self) -> Instances:
         return Instances(self._kept(NodeAgents(self.vault)), Observing(self._database))

@@ -11,12 +11,16 @@ from temporalio import activity
 
 from activities.waiting import beating
 from domain.agents import Agents, Order
-from domain.errand import Errand
+from domain.errand import Errand, What
 from domain.errors import DomainError, Failed, Unavailable
 from domain.instance import Phase, Report
 from store.observing import Observing
 
 BEAT_SECONDS = 3.0
+
+CLEAN_SECONDS = 5.0
+"""How long an agent may take to remove a copy that was given up. Somebody waits for that, and an
+agent that hangs would keep them; one that is slow goes on, and is asked again."""
 
 
 class Instances:
@@ -69,7 +73,7 @@ class Instances:
         """End a copy and keep nothing of it. Nothing there is success."""
         async with beating():
             if (order := await self._observing.order(errand)) is not None:
-                await self._agents.destroy(order)
+                await self._removed(errand, order)
         return False
 
     @activity.defn(name="instances.vacate")
@@ -80,6 +84,18 @@ class Instances:
                 await self._agents.stop(order)
                 await self._agents.destroy(order)
         return False
+
+    async def _removed(self, errand: Errand, order: Order) -> None:
+        seconds = CLEAN_SECONDS if errand.what is What.CLEAN else None
+        try:
+            async with asyncio.timeout(seconds):
+                await self._agents.destroy(order)
+        except TimeoutError as error:
+            raise Unavailable(
+                f"the agent of {order.node} did not remove it within {CLEAN_SECONDS:g} s",
+                subject=order.node,
+                reason="AGENT_SILENT",
+            ) from error
 
     async def _listen(self, errand: Errand, order: Order) -> None:
         """Write down what is new. A node that never takes the instance up has refused it, whatever

@@ -38,11 +38,11 @@ class Placing:
     async def consider(self, uid: InstanceUid) -> Errand:
         """What is due for an instance, once all is done that touches our own rows alone: a node was
         found for it, or one given up. Safe to repeat: what is done is no longer due."""
+        errand = await self._placing.consider(uid)
         for _ in range(BOOKED_AT_ONCE):
-            errand = await self._placing.consider(uid)
             if errand.what not in BOOKED:
                 return errand
-            await self._placing.settle(errand)
+            errand = await self._placing.settle(errand)
         raise Unavailable(f"instance {uid} is changed again and again", subject=uid)
 
     @activity.defn(name="placing.done")

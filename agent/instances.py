@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Iterable
 
 import structlog
 
@@ -53,6 +52,8 @@ class Instances:
         self._archive, self._images, self._bell, self._terms = archive, images, bell, terms
         self._carried: dict[str, Carried] = {}
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._unmade: dict[str, tuple[int, float]] = {}
+        """Incarnations that were to be destroyed before they were made, and when."""
         self.draining = False
 
     async def adopt(self) -> None:
@@ -77,6 +78,9 @@ class Instances:
                 _fence(there.record, order.incarnation)
                 if there.record.order.incarnation == order.incarnation:
                     return there, False
+            unmade, _ = self._unmade.get(order.instance, (-1, 0.0))
+            if not order.plain and order.incarnation <= unmade:
+                raise _stale(order.instance, f"was given up, up to its incarnation {unmade}")
             if self.draining:
                 raise Conflict(
                     f"node {self._node} is draining",
@@ -113,26 +117,16 @@ class Instances:
 
     async def destroy(self, instance: str, incarnation: int | None) -> None:
         """Leave nothing of it, nor of an older one, which whoever gave this order had given up.
-        What is not here is as good as destroyed."""
+        What is not here is as good as destroyed, and is not made any more: the order for it may
+        still be on its way."""
         async with self._turns[instance]:
-            if (there := self._carried.get(instance)) is None:
-                return
-            if incarnation is not None:
+            there = self._carried.get(instance)
+            if there and incarnation is not None:
                 _fence(there.record, incarnation)
-            await there.destroy()
-
-    async def keep(self, copies: Iterable[tuple[str, int]]) -> list[Record]:
-        """Remove all that is not among these, and say what that was."""
-        wanted = set(copies)
-        others = [
-            carried
-            for carried in self._carried.values()
-            if (carried.record.instance, carried.record.order.incarnation) not in wanted
-            and carried.record.pod_state is not PodState.GARBAGE
-        ]
-        for carried in others:
-            await self.destroy(carried.record.instance, carried.record.order.incarnation)
-        return [carried.record for carried in others]
+            if incarnation is not None:
+                self._unmade[instance] = (incarnation, time.monotonic())
+            if there:
+                await there.destroy()
 
     async def exec(self, instance: str, command: list[str], timeout_seconds: float) -> Output:
         pod = self.get(instance).record.pod
@@ -192,6 +186,11 @@ class Instances:
                 self._ledger.drop(instance)
                 del self._carried[instance]
                 self._turns.pop(instance, None)
+        for instance, (_, since) in list(self._unmade.items()):
+            if time.monotonic() - since > self._terms.records:
+                del self._unmade[instance]
+                if instance not in self._carried:
+                    self._turns.pop(instance, None)
 
     def _carry(self, record: Record) -> Carried:
         carried = Carried(
@@ -209,13 +208,17 @@ class Instances:
 
 def _fence(there: Record, incarnation: int) -> None:
     if incarnation < there.order.incarnation:
-        raise Conflict(
-            f"instance {there.instance} is here in its incarnation {there.order.incarnation}, and "
-            f"{incarnation} is older",
-            subject=there.instance,
-            reason="STALE_INCARNATION",
-            do="nothing: whoever gave this order was replaced",
-        )
+        here = f"is here in its incarnation {there.order.incarnation}, and {incarnation} is older"
+        raise _stale(there.instance, here)
+
+
+def _stale(instance: str, why: str) -> Conflict:
+    return Conflict(
+        f"instance {instance} {why}",
+        subject=instance,
+        reason="STALE_INCARNATION",
+        do="nothing: whoever gave this order was replaced",
+    )
 
 
 def _succeeding(order: Order, there: Carried) -> Order:

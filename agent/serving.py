@@ -78,11 +78,6 @@ class Node(NodeServicer):
         held = [convert.held(record) for record in self._instances.held()]
         return pb.InventoryResponse(held=held, runtime=self._info.name, why=self._why)
 
-    async def Keep(self, request: pb.KeepRequest, context: Context) -> pb.KeepResponse:
-        copies = [(copy.instance, copy.incarnation) for copy in request.copies]
-        removed = await self._instances.keep(copies)
-        return pb.KeepResponse(removed=[convert.copy(record) for record in removed])
-
     async def Exec(self, request: pb.ExecRequest, context: Context) -> AsyncIterator[pb.ExecOutput]:
         if not request.command:
             raise Invalid("there is no command", reason="ORDER_INVALID")

@@ -21,6 +21,10 @@ from temporalio.service import RetryConfig, RPCError, RPCStatusCode
 from domain.operation import NUDGE, Kind, Operation, OperationId, Stage
 
 LAUNCH_SECONDS = 1.0
+ROUSE_SECONDS = 5.0
+"""As often as the sweep rouses by itself. Nobody waits behind it, and what is left to the sweep
+comes that much later."""
+
 CHECK_SECONDS = 1.0
 
 AT_ONCE = 16
@@ -130,7 +134,7 @@ class Launch:
             start_signal=NUDGE,
         )
         try:
-            await asyncio.wait_for(starting, timeout=LAUNCH_SECONDS)
+            await asyncio.wait_for(starting, timeout=ROUSE_SECONDS)
         except AWAY as error:
             self._complain("rouse", name, error)
         else:

@@ -12,7 +12,7 @@ import grpc
 import grpc.aio
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 
-from domain.agents import Order, Output, Trust, trust_of
+from domain.agents import Copy, Order, Output, Trust, trust_of
 from domain.errors import (
     Conflict,
     DomainError,
@@ -63,6 +63,8 @@ KEEPALIVE = [
 And a node that is back is soon found to be so, where the library would let two minutes pass."""
 
 MOST_AMOUNT = 2**31 - 1
+
+STALE = "STALE_INCARNATION"
 
 KINDS: dict[grpc.StatusCode, type[DomainError]] = {
     grpc.StatusCode.NOT_FOUND: NotFound,
@@ -173,8 +175,28 @@ class NodeAgents:
         except Unsupported:
             await self._signal(order, pb.KILL)
         except Conflict as error:
-            if error.reason != "STALE_INCARNATION":  # then a newer copy has taken its place
+            if error.reason != STALE:  # then a newer copy has taken its place
                 raise
+
+    async def held(self, node: str, address: str) -> list[Copy]:
+        way, request = await self._way(node, address), node_pb2.InventoryRequest()
+        stub = NodeStub(way.channel)
+        try:
+            answer = await stub.Inventory(request, metadata=way.known, timeout=CALL_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            raise _translated(node, "Inventory", error) from error
+        copies = [held.copy for held in answer.held]
+        return [Copy(instance=each.instance, incarnation=each.incarnation) for each in copies]
+
+    async def drop(self, node: str, address: str, copy: Copy) -> None:
+        way = await self._way(node, address)
+        request = node_pb2.Copy(instance=copy.instance, incarnation=copy.incarnation)
+        try:
+            await NodeStub(way.channel).Destroy(request, metadata=way.known, timeout=CALL_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            failure = _translated(node, "Destroy", error)
+            if failure.reason != STALE:
+                raise failure from error
 
     async def execute(
         self, node: str, address: str, instance: str, command: Sequence[str], seconds: float

@@ -30,6 +30,14 @@ class Order(Frozen):
     """Whether its node has said already that it has it."""
 
 
+class Copy(Frozen):
+    """One that an agent has."""
+
+    instance: str
+    incarnation: int
+    """0: whoever ordered it knows of none."""
+
+
 class Output(Frozen):
     """What became of a command."""
 
@@ -37,6 +45,10 @@ class Output(Frozen):
     stderr: bytes = b""
     exit_code: int = 0
 
+
+STOPPED = "stopped"
+"""What an agent says beside STOPPING of what it has stopped and keeps, to be started again: the
+original contract has no state for that."""
 
 SECRET = "windlass-agent-secret"  # noqa: S105 (the name of metadata)
 """The metadata in which an agent tells its secret, and proves with it later who it is."""
@@ -96,6 +108,12 @@ class Agents(Protocol):
 
     async def destroy(self, order: Order) -> None:
         """End it and keep nothing. Done once nothing is left; what is not there is as good."""
+
+    async def held(self, node: str, address: str) -> Sequence[Copy]:
+        """All that is there, whether it runs or not. Unsupported if its agent cannot tell."""
+
+    async def drop(self, node: str, address: str, copy: Copy) -> None:
+        """As `destroy`, of one that nobody ordered as far as we know."""
 
     async def execute(
         self, node: str, address: str, instance: str, command: Sequence[str], seconds: float

@@ -53,10 +53,12 @@ class Errand(Frozen):
     incarnation: int = 0
     until: datetime | None = None
     """When there is something to be done next, unless there is news."""
+    beside: "Errand | None" = None
+    """What is due as well, and does not keep this waiting: a copy that could not be removed."""
 
     def is_same(self, other: "Errand") -> bool:
-        """Whether both ask for the same, whenever there is something else to be done."""
-        return self == other.model_copy(update={"until": self.until})
+        """Whether both ask for the same, whenever and whatever else is to be done."""
+        return self == other.model_copy(update={"until": self.until, "beside": self.beside})
 
 
 class Leftover(Frozen):
@@ -66,6 +68,7 @@ class Leftover(Frozen):
     incarnation: int
     within_reach: bool
     waits_until: datetime | None = None
+    """Set once it could not be removed: when that is tried again."""
 
 
 class Standing(Frozen):
@@ -78,6 +81,8 @@ class Standing(Frozen):
     node: str = ""
     incarnation: int = 0
     node_away: bool = False
+    node_goes: bool = False
+    """Whether its node says that it is going away, and has what runs there end."""
     node_shut: bool = False
     """Whether nothing new may be placed on its node."""
     taken_up: bool = False
@@ -114,18 +119,20 @@ class Emptying(Frozen):
 
 
 def due(of: Standing, now: datetime) -> Errand:
-    """What is to be done next. Copies that were left somewhere go first, lest two of them run."""
-    for leftover in of.leftovers:
-        if leftover.within_reach and not _later(leftover.waits_until, now):
-            return Errand(
-                uid=of.uid,
-                what=What.CLEAN,
-                turn=of.turn,
-                node=leftover.node,
-                incarnation=leftover.incarnation,
-            )
-    what = _own(of, now)
-    if what is What.OVER and any(leftover.within_reach for leftover in of.leftovers):
+    """What is to be done next. Copies that were left somewhere go first, lest two of them run; one
+    that could not be removed when that was tried keeps nothing waiting from then on."""
+    within_reach = [each for each in of.leftovers if each.within_reach]
+    for leftover in within_reach:
+        if leftover.waits_until is None:
+            return _clean(of, leftover)
+    what, again = _own(of, now), None
+    for leftover in within_reach:
+        if not _later(leftover.waits_until, now):
+            again = _clean(of, leftover)
+            break
+    if what in (What.WAIT, What.OVER) and again is not None:
+        return again
+    if what is What.OVER and within_reach:
         what = What.WAIT  # a copy could not be removed, and is tried again
     return Errand(
         uid=of.uid,
@@ -134,6 +141,17 @@ def due(of: Standing, now: datetime) -> Errand:
         node=of.node,
         incarnation=of.incarnation,
         until=_next(of, now) if what in (What.WAIT, What.ATTEND) else None,
+        beside=again,
+    )
+
+
+def _clean(of: Standing, leftover: Leftover) -> Errand:
+    return Errand(
+        uid=of.uid,
+        what=What.CLEAN,
+        turn=of.turn,
+        node=leftover.node,
+        incarnation=leftover.incarnation,
     )
 
 
@@ -151,7 +169,7 @@ def _own(of: Standing, now: datetime) -> What:
     if not of.node:
         return What.PLACE
     if of.parked:
-        return What.START
+        return What.WAIT if of.node_goes else What.START
     if of.node_shut and not of.taken_up:
         return What.LEAVE
     return What.ATTEND

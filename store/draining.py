@@ -23,14 +23,13 @@ class Draining(Store):
         row = await session.get(NodeRow, node)
         if row is None or row.drain_until is None:
             return Emptying(over=True)
-        here = list(
-            await session.scalars(
-                select(InstanceRow)
-                .where(InstanceRow.node == node)
-                .order_by(InstanceRow.id)
-                .with_for_update()
-            )
+        held = await session.scalars(
+            select(InstanceRow)
+            .where(InstanceRow.node == node)
+            .order_by(InstanceRow.uid)  # whoever holds several has taken them in one order
+            .with_for_update()
         )
+        here = sorted(held, key=lambda each: each.id)
         if not here:
             row.drain_until, row.says = None, "drained"
             return Emptying(over=True)

@@ -196,8 +196,8 @@ class Instances(Store):
         with self._tail.watching(uid) as news:
             while True:
                 news.clear()  # before reading, so that nothing falls between
-                view = await self.at(uid)
                 events = await self.since(uid, after)
+                view = await self.at(uid)  # no older than what is told with it
                 yield view, events
                 if events:
                     after = events[-1].number

@@ -3,7 +3,7 @@
 The row of the instance is locked before that of any node."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pydantic import TypeAdapter
 from sqlalchemy import delete, select, update
@@ -101,15 +101,40 @@ async def release(session: AsyncSession, row: InstanceRow, *, left: bool) -> Non
     if not row.node:
         return
     placement = await session.get(PlacementRow, (row.node, row.uid))
-    if placement is not None and not placement.left:
-        await _give_back(session, placement)
+    node, freed = row.node, part(row, placement)
+    await give_back(session, {node: freed})
+    if placement is not None and not left:
+        await forget(session, placement)
+
+
+def part(row: InstanceRow, placement: PlacementRow | None) -> Amounts:
+    """Take an instance off its node, where its copy may still be. Returns what it had reserved,
+    which is still to be given back."""
+    freed = Amounts()
     if placement is not None:
+        if not placement.left:
+            freed = Amounts(cpu=placement.cpu, memory=placement.memory, disk=placement.disk)
         placement.left, placement.waits_until = True, None
         placement.incarnation = row.incarnation
-        if not left:
-            await forget(session, placement)
     row.node = ""
     row.taken_up = row.parked = row.evicted = False
+    return freed
+
+
+async def give_back(session: AsyncSession, freed: Mapping[str, Amounts]) -> None:
+    """Have so much of each node be free again."""
+    for node, amounts in sorted(freed.items()):
+        if amounts != Amounts():
+            await session.execute(
+                update(NodeRow)
+                .where(NodeRow.id == node)
+                .values(
+                    taken_cpu=NodeRow.taken_cpu - amounts.cpu,
+                    taken_memory=NodeRow.taken_memory - amounts.memory,
+                    taken_disk=NodeRow.taken_disk - amounts.disk,
+                )
+                .execution_options(synchronize_session=False)
+            )
 
 
 async def anew(session: AsyncSession, row: InstanceRow) -> None:
@@ -127,19 +152,6 @@ async def forget(session: AsyncSession, placement: PlacementRow) -> None:
     await session.execute(delete(HostPortRow).where(mine))
     await session.delete(placement)
     await session.flush()
-
-
-async def _give_back(session: AsyncSession, placement: PlacementRow) -> None:
-    await session.execute(
-        update(NodeRow)
-        .where(NodeRow.id == placement.node)
-        .values(
-            taken_cpu=NodeRow.taken_cpu - placement.cpu,
-            taken_memory=NodeRow.taken_memory - placement.memory,
-            taken_disk=NodeRow.taken_disk - placement.disk,
-        )
-        .execution_options(synchronize_session=False)
-    )
 
 
 def spec_of(row: InstanceRow) -> InstanceSpec:

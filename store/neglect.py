@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.instance import InstanceUid
 from domain.node import AWAY, LIVING
-from store.engine import Store, reading
+from store.engine import Database, Store, reading
 from store.node_rows import InstanceRow, NodeRow, PlacementRow
 from store.rows import now
 
@@ -16,21 +16,30 @@ UNHEARD = timedelta(minutes=25)
 
 
 class Neglect(Store):
+    def __init__(self, database: Database, *, lost: timedelta) -> None:
+        """`lost`: how long a node may be silent."""
+        super().__init__(database)
+        self._lost = lost
+
     @reading
     async def unattended(
         self, session: AsyncSession, patience: timedelta, limit: int = 100
     ) -> list[InstanceUid]:
         """Those for which something is due that nobody seems to do: what was wished and not heeded,
-        whose node is gone, who left a copy on a node that is back, who was not heard of."""
+        whose node is gone, who left a copy on a node that is back, who was not heard of.
+
+        Who takes a node's lease away rouses all that it carried. Until that has had its time they
+        are not neglected, and to rouse them once more would be in their way."""
         moment = now()
         open_ = InstanceRow.closed.is_(False)
         unheeded = (InstanceRow.heeded.is_(False)) & (InstanceRow.heard < moment - patience)
         unheard = or_(unheeded, InstanceRow.heard < moment - UNHEARD)
         waiting = select(InstanceRow.uid).where(open_, unheard).order_by(InstanceRow.heard)
+        silent = NodeRow.heard < moment - self._lost - patience
         homeless = (
             select(InstanceRow.uid)
             .join(NodeRow, NodeRow.id == InstanceRow.node)
-            .where(open_, NodeRow.phase.in_(AWAY))
+            .where(open_, NodeRow.phase.in_(AWAY), silent)
         )
         due = or_(PlacementRow.waits_until.is_(None), PlacementRow.waits_until <= moment)
         leftovers = (

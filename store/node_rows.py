@@ -101,7 +101,8 @@ class InstanceRow(Row):
     changed: Mapped[datetime]
     ended: Mapped[datetime | None]
     closed: Mapped[bool]
-    """Whether it is over and nothing of it is left on any node: nobody looks after it any more."""
+    """Whether it is over and nobody looks after it any more: what is left of it, if anything, is on
+    nodes that are away, and has it looked after again once one is back."""
     heeded: Mapped[bool]
     """Whether its workflow has seen the latest of what was wished."""
     heard: Mapped[datetime]

@@ -5,7 +5,7 @@ whoever notices. What ran there is then its instances' own business: each has a 
 finds its node gone."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from pydantic import Field
 from sqlalchemy import bindparam, func, select, update
@@ -53,6 +53,8 @@ class Beat(Frozen):
 
     node: str
     used: Amounts
+    heard: datetime
+    """When that was, which is before it is written down."""
 
 
 class Nodes(Store):
@@ -125,12 +127,12 @@ class Nodes(Store):
             update(table)
             .where(table.c.id == bindparam("node"), table.c.phase == NodePhase.RUNNING)
             .values(
-                heard=now(),
+                heard=bindparam("at"),
                 used_cpu=bindparam("cpu"),
                 used_memory=bindparam("memory"),
                 used_disk=bindparam("disk"),
             ),
-            [{"node": beat.node, **beat.used.model_dump()} for beat in beats],
+            [{"node": beat.node, "at": beat.heard, **beat.used.model_dump()} for beat in beats],
         )
         running = await session.scalars(
             select(NodeRow.id).where(
@@ -161,6 +163,13 @@ class Nodes(Store):
             .execution_options(synchronize_session=False)
         )
         return list(await session.scalars(lost))
+
+    @reading
+    async def next_end(self, session: AsyncSession) -> datetime | None:
+        """When the first lease ends that is not renewed before."""
+        first = select(func.min(NodeRow.heard)).where(NodeRow.phase.in_(LIVING))
+        heard = await session.scalar(first)
+        return heard + self._leases.lost if heard is not None else None
 
     @transaction
     async def cordon(self, session: AsyncSession, node: str, cordoned: bool) -> NodeView:
@@ -206,6 +215,16 @@ class Nodes(Store):
         counts = dict(counted.all())
         rows = await session.scalars(query)
         return [self._view(row, counts.get(row.id, 0)) for row in rows]
+
+    @reading
+    async def copies(self, session: AsyncSession, node: str) -> dict[str, int]:
+        """The newest incarnation of every instance that has, or left, a copy on a node."""
+        query = (
+            select(PlacementRow.instance, func.max(PlacementRow.incarnation))
+            .where(PlacementRow.node == node)
+            .group_by(PlacementRow.instance)
+        )
+        return dict((await session.execute(query)).all())
 
     @reading
     async def affected(self, session: AsyncSession, nodes: Sequence[str]) -> list[InstanceUid]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.agents import Order
+from domain.agents import STOPPED, Order
 from domain.errand import Errand, What
 from domain.instance import (
     STABLE,
@@ -69,6 +69,9 @@ class Observing(Store):
         match report.phase:
             case Phase.RUNNING:
                 _runs(session, row, report)
+            case Phase.STOPPING if report.says == STOPPED:
+                _rests(session, row, report)
+                return False
             case Phase.STARTING | Phase.STOPPING | Phase.DESTROYING:
                 if row.phase != Phase.RUNNING or report.phase is not Phase.STARTING:
                     moves.move(session, row, report.phase, report.says)
@@ -101,6 +104,15 @@ def _runs(session: AsyncSession, row: InstanceRow, report: Report) -> None:
         row.used_cpu, row.used_memory = report.used.cpu, report.used.memory
         row.used_disk = report.used.disk
     moves.move(session, row, Phase.RUNNING, report.says)
+
+
+def _rests(session: AsyncSession, row: InstanceRow, report: Report) -> None:
+    """Its node has stopped it, of which we know nothing: one that went away and did not say so. It
+    is started where it was, as soon as its node does not go away any more."""
+    moves.decide(row)
+    row.heeded = True  # its workflow waits for this very answer
+    row.parked, row.running_since = True, None
+    moves.move(session, row, Phase.STOPPING, report.says)
 
 
 async def _ended(session: AsyncSession, row: InstanceRow, report: Report) -> None:

@@ -1,25 +1,26 @@
 """Placing: what is due for an instance, and where it goes.
 
-Those who are to be placed at the same time are placed together, in one transaction: a commit takes
-as long for thirty as for one."""
+Those who ask at the same time are answered together, in one transaction: a commit takes as long for
+thirty as for one, and when a node is lost fifty ask."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 
 import structlog
-from sqlalchemy import bindparam, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.errand import Errand, Leftover, Outcome, Standing, Stumble, What, due
+from domain.errand import Errand, Outcome, Stumble, What
 from domain.errors import Unavailable
 from domain.instance import InstanceSpec, InstanceUid, Phase, Wish, outlives_node
-from domain.node import AWAY
 from domain.placement import Request, Verdict, judged, refusal
 from store import moves
+from store.considering import considered, locked
 from store.engine import Database, Store, reading, transaction
-from store.fleet import Fleet, shut
+from store.fleet import Fleet
 from store.gather import Gather
-from store.node_rows import InstanceRow, NodeRow, PlacementRow
+from store.leaving import leave
+from store.node_rows import InstanceRow, PlacementRow
 from store.reserving import Reserving, Seeker
 from store.rows import now
 
@@ -30,12 +31,8 @@ RETRIES = timedelta(seconds=5)
 """When a node is asked again that did not do as it was asked, and room is looked for again that
 there was none of."""
 
-LOCKED = (
-    select(InstanceRow)
-    .where(InstanceRow.uid.in_(bindparam("uids", expanding=True)))
-    .order_by(InstanceRow.uid)
-    .with_for_update()
-)
+Settled = Sequence[Errand | None]
+"""What is due next for each of them; None: it has to be settled alone."""
 
 log = structlog.get_logger()
 
@@ -44,36 +41,40 @@ class Placing(Store):
     def __init__(self, database: Database, fleet: Fleet) -> None:
         super().__init__(database)
         self._fleet = fleet
-        self._together: Gather[Errand, bool] = Gather(self._places, most=AT_ONCE)
+        self._asking: Gather[InstanceUid, Errand] = Gather(self._consider, most=AT_ONCE)
+        self._seeking = self._gather(self._place_together)
+        self._going = self._gather(self._leave_together)
 
-    @transaction
-    async def consider(self, session: AsyncSession, uid: InstanceUid) -> Errand:
+    async def consider(self, uid: InstanceUid) -> Errand:
         """What is due for an instance now. From here on its workflow knows all that was wished."""
-        row = await moves.locked(session, uid)
-        standing = await _standing(session, row)
-        errand = due(standing, now())
-        row.heeded = True
-        row.heard = now()
-        row.closed = errand.what is What.OVER and row.ended is not None
-        return errand
+        return await self._asking.ask(uid)
 
-    async def settle(self, errand: Errand) -> None:
-        """Do what only touches our own rows. On another turn it is no longer due. Those who come at
-        the same time to be placed share a transaction; who finds no place there has one alone."""
-        if errand.what is not What.PLACE:
-            await self._settle(errand)
-        elif not await self._together.ask(errand):
-            await self._place_alone(errand)
+    async def settle(self, errand: Errand) -> Errand:
+        """Do what only touches our own rows, and say what is due then. On another turn it is no
+        longer due, and only that is said. Those who come at the same time to be placed, or to leave
+        a node, share a transaction; who comes to nothing there has one alone."""
+        match errand.what:
+            case What.PLACE:
+                return await self._seeking.ask(errand) or await self._place_alone(errand)
+            case What.LEAVE:
+                return await self._going.ask(errand) or await self._leave_alone(errand)
+            case _:
+                return await self._end(errand)
 
     @transaction
-    async def _settle(self, session: AsyncSession, errand: Errand) -> None:
+    async def _consider(
+        self, session: AsyncSession, uids: Sequence[InstanceUid]
+    ) -> list[Errand | Exception]:
+        rows = await locked(session, uids)
+        due = await considered(session, rows.values())
+        return [due.get(uid) or moves.unknown(uid) for uid in uids]
+
+    @transaction
+    async def _end(self, session: AsyncSession, errand: Errand) -> Errand:
         row = await moves.locked(session, errand.uid)
-        if row.turn != errand.turn:
-            return
-        if errand.what is What.LEAVE:
-            await _leave(session, row)
-        else:
+        if row.turn == errand.turn:
             await _end(session, row)
+        return (await considered(session, [row]))[row.uid]
 
     @transaction
     async def done(self, session: AsyncSession, outcome: Outcome) -> None:
@@ -132,37 +133,45 @@ class Placing(Store):
         await self._fleet.read(session)
         return judged(request, await self._fleet.nodes(session, request))
 
-    async def _places(self, errands: Sequence[Errand]) -> list[bool]:
-        """Whether each is settled. If all come to nothing together, none is: each is then tried
-        alone, and one that fails does not fail its neighbours."""
-        try:
-            return await self._place_together(errands)
-        except Unavailable:
-            raise
-        except Exception as error:
-            if len(errands) == 1:
-                raise
-            log.warning("not placed together", instances=len(errands), error=repr(error))
-            return [False] * len(errands)
+    def _gather(
+        self, settle: Callable[[Sequence[Errand]], Awaitable[Settled]]
+    ) -> "Gather[Errand, Errand | None]":
+        return Gather(partial(_or_apart, settle), most=AT_ONCE)
 
     @transaction
-    async def _place_together(self, session: AsyncSession, errands: Sequence[Errand]) -> list[bool]:
+    async def _leave_together(self, session: AsyncSession, errands: Sequence[Errand]) -> Settled:
+        """Have all give up their nodes."""
+        rows = await locked(session, [errand.uid for errand in errands])
+        await leave(session, _on_turn(rows, errands))
+        due = await considered(session, rows.values())
+        return [due.get(errand.uid) for errand in errands]
+
+    async def _leave_alone(self, errand: Errand) -> Errand:
+        (due,) = await self._leave_together([errand])
+        if due is None:
+            raise moves.unknown(errand.uid)
+        return due
+
+    @transaction
+    async def _place_together(self, session: AsyncSession, errands: Sequence[Errand]) -> Settled:
         """Find places for those that there clearly are some for."""
-        uids = [errand.uid for errand in errands]
-        rows = {row.uid: row for row in await session.scalars(LOCKED, {"uids": uids})}
-        turns = {errand.uid: errand.turn for errand in errands}
+        rows = await locked(session, [errand.uid for errand in errands])
         await self._fleet.read(session, if_old=True)
-        due = [_seeker(row) for uid, row in rows.items() if row.turn == turns[InstanceUid(uid)]]
-        without = await Reserving(session, self._fleet).place(due)
-        open = {each.row.uid for each in without} | (set(uids) - set(rows))
-        return [errand.uid not in open for errand in errands]
+        seekers = [_seeker(row) for row in _on_turn(rows, errands)]
+        for each in await Reserving(session, self._fleet).place(seekers):
+            del rows[each.row.uid]
+        due = await considered(session, rows.values())
+        return [due.get(errand.uid) for errand in errands]
 
     @transaction
-    async def _place_alone(self, session: AsyncSession, errand: Errand) -> None:
+    async def _place_alone(self, session: AsyncSession, errand: Errand) -> Errand:
         """Find one a place, by the nodes as they are, or say why there is none."""
         row = await moves.locked(session, errand.uid)
-        if row.turn != errand.turn:
-            return
+        if row.turn == errand.turn:
+            await self._find(session, row)
+        return (await considered(session, [row]))[row.uid]
+
+    async def _find(self, session: AsyncSession, row: InstanceRow) -> None:
         seeker = _seeker(row)
         await self._fleet.read(session)
         nodes = await self._fleet.nodes(session, seeker.request)
@@ -174,10 +183,31 @@ class Placing(Store):
             await moves.over(session, row, Phase.FAILED, said)
             return
         moves.decide(row)
-        row.heeded = True
         row.waits_until = now() + RETRIES
         moves.avoid(row, frozenset())
         moves.move(session, row, Phase.SCHEDULING, f"waits for room: {said}")
+
+
+async def _or_apart(
+    settle: Callable[[Sequence[Errand]], Awaitable[Settled]], errands: Sequence[Errand]
+) -> Settled:
+    """If all come to nothing together, none is settled: each is then tried alone, and one that
+    fails does not fail its neighbours."""
+    try:
+        return await settle(errands)
+    except Unavailable:
+        raise
+    except Exception as error:
+        if len(errands) == 1:
+            raise
+        log.warning("not settled together", instances=len(errands), error=repr(error))
+        return [None] * len(errands)
+
+
+def _on_turn(rows: Mapping[str, InstanceRow], errands: Sequence[Errand]) -> list[InstanceRow]:
+    """Those for which it is still due."""
+    turns = {errand.uid: errand.turn for errand in errands}
+    return [row for uid, row in rows.items() if row.turn == turns[InstanceUid(uid)]]
 
 
 def _seeker(row: InstanceRow) -> Seeker:
@@ -195,68 +225,6 @@ def _request(spec: InstanceSpec, avoid: frozenset[str]) -> Request:
         policy=spec.policy,
         avoid=avoid,
     )
-
-
-async def _standing(session: AsyncSession, row: InstanceRow) -> Standing:
-    placed = await session.execute(
-        select(PlacementRow, NodeRow.phase)
-        .join(NodeRow, NodeRow.id == PlacementRow.node)
-        .where(PlacementRow.uid == row.uid, PlacementRow.left.is_(True))
-    )
-    leftovers = tuple(
-        Leftover(
-            node=placement.node,
-            incarnation=placement.incarnation,
-            within_reach=phase not in AWAY,
-            waits_until=placement.waits_until,
-        )
-        for placement, phase in placed
-    )
-    node = await session.get(NodeRow, row.node) if row.node else None
-    return Standing(
-        uid=InstanceUid(row.uid),
-        phase=Phase(row.phase),
-        wish=Wish(row.wish),
-        turn=row.turn,
-        node=row.node,
-        incarnation=row.incarnation,
-        node_away=node is None or node.phase in AWAY,
-        node_shut=node is not None and bool(_shut(node)),
-        taken_up=row.taken_up,
-        parked=row.parked,
-        evicted=row.evicted,
-        waits_until=row.waits_until,
-        leftovers=leftovers,
-    )
-
-
-def _shut(node: NodeRow) -> str:
-    return shut(node.phase, cordoned=node.cordoned, draining=node.drain_until is not None)
-
-
-async def _leave(session: AsyncSession, row: InstanceRow) -> None:
-    """Give up a node that is gone, or one that takes nothing new before it has taken this up."""
-    node, phase, wish = row.node, Phase(row.phase), Wish(row.wish)
-    gone = await session.get(NodeRow, node)
-    why = f"{node} is {gone.phase if gone else 'gone'}"
-    if wish is Wish.DESTROY:
-        await moves.over(session, row, Phase.TERMINATED, f"destroyed; {why}")
-        return
-    stays = outlives_node(moves.spec_of(row).restart) or wish is Wish.STOP
-    if gone is not None and gone.phase not in AWAY and not row.taken_up:
-        stays = True  # it is refused by a node, which is no end of it
-    if not stays:
-        await moves.over(session, row, Phase.TERMINATED, f"Node is terminated: {why}")
-        return
-    await moves.release(session, row, left=True)
-    moves.decide(row)
-    if wish is Wish.STOP:
-        moves.move(session, row, Phase.STOPPED, f"{why}, and what it ran in with it")
-        return
-    row.running_since = None
-    moves.avoid(row, frozenset())
-    if phase is not Phase.SCHEDULING:
-        moves.move(session, row, Phase.SCHEDULING, why)
 
 
 async def _end(session: AsyncSession, row: InstanceRow) -> None:

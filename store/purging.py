@@ -7,15 +7,18 @@ longer than anybody remembers its pods, whatever is said of it alone."""
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, exists, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from store.engine import Database, Store, transaction
-from store.node_rows import InstanceEventRow, InstanceRow
+from store.node_rows import InstanceEventRow, InstanceRow, PlacementRow
 from store.rows import AnswerRow, now
 
 AT_ONCE, ROUNDS = 200, 50
 """So many go in one transaction, and so often in a row."""
+
+SETTLED = InstanceRow.closed.is_(True) & ~exists().where(PlacementRow.uid == InstanceRow.uid)
+"""Nobody looks after it, and no node has a copy of it, not even one that is away."""
 
 LINES = 1000
 """So many lines of an instance that lives are kept; who follows it is nearer than that."""
@@ -45,13 +48,14 @@ class Purging(Store):
 
     @transaction
     async def instances(self, session: AsyncSession) -> int:
-        """Forget some whose time is up, or that are too many. What has left a copy somewhere stays,
-        since nothing else says that it has to go."""
-        old = await _closed(session, now() - self._kept, AT_ONCE)
+        """Forget some whose time is up, or that are too many. What has left a copy on a node stays,
+        also if that is away for months: nothing else says that it has to go, and an id that counted
+        from the beginning would be refused there."""
+        old = await _settled(session, now() - self._kept, AT_ONCE)
         if not old:
-            over = select(func.count()).where(InstanceRow.closed.is_(True))
+            over = select(func.count()).select_from(InstanceRow).where(SETTLED)
             surplus = (await session.scalar(over) or 0) - self._most
-            old = await _closed(session, now() - self._least, min(surplus, AT_ONCE))
+            old = await _settled(session, now() - self._least, min(surplus, AT_ONCE))
         await session.execute(delete(InstanceEventRow).where(InstanceEventRow.uid.in_(old)))
         await session.execute(delete(AnswerRow).where(AnswerRow.operation.in_(old)))
         await session.execute(delete(InstanceRow).where(InstanceRow.uid.in_(old)))
@@ -77,13 +81,13 @@ class Purging(Store):
         return len(found)
 
 
-async def _closed(session: AsyncSession, edge: datetime, most: int) -> Sequence[str]:
-    """Those of which nothing is left anywhere since then."""
+async def _settled(session: AsyncSession, edge: datetime, most: int) -> Sequence[str]:
+    """Those that are over since then, and nothing is left of them anywhere."""
     if most <= 0:
         return []
     query = (
         select(InstanceRow.uid)
-        .where(InstanceRow.closed.is_(True), InstanceRow.ended < edge, InstanceRow.heard < edge)
+        .where(SETTLED, InstanceRow.ended < edge, InstanceRow.heard < edge)
         .order_by(InstanceRow.heard)
         .limit(most)
     )

@@ -4,6 +4,7 @@ where a test wants it so."""
 # ruff: noqa: ARG002, N802 (names and signatures are the contract's)
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -71,12 +72,17 @@ class Agent(InstanceServiceServicer, NodeServicer):
         self.hung = asyncio.Event()
         """Set once somebody waits for an answer that does not come."""
         self._given_up = asyncio.Event()
+        self.deaf = False
+        """Whether it takes every call and answers none."""
+        self.asked: Counter[str] = Counter()
+        """How often, by call."""
         self.quiet = False
         """Whether it leaves it to the test what its copies say."""
 
     async def create(
         self, request: pb.Instance, context: Context
     ) -> AsyncIterator[pb.InstanceStatus]:
+        await self._hear("create")
         if self.refuses:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "no more here")
         if self.hangs:
@@ -100,6 +106,11 @@ class Agent(InstanceServiceServicer, NodeServicer):
                 if status.status in ENDINGS:
                     return
             await news.wait()
+
+    async def _hear(self, call: str) -> None:
+        self.asked[call] += 1
+        if self.deaf:
+            await asyncio.Event().wait()
 
     def give_up(self) -> None:
         """Let go of those who wait."""
@@ -137,6 +148,7 @@ class Agent(InstanceServiceServicer, NodeServicer):
         return node_pb2.Started()
 
     async def Destroy(self, request: node_pb2.Copy, context: Context) -> node_pb2.Destroyed:
+        await self._hear("Destroy")
         copy = self.copies.get(request.instance)
         if copy is not None and copy.incarnation > request.incarnation:
             await stale(context)
@@ -148,10 +160,12 @@ class Agent(InstanceServiceServicer, NodeServicer):
     async def Inventory(
         self, request: node_pb2.InventoryRequest, context: Context
     ) -> node_pb2.InventoryResponse:
-        return await untold(context)
-
-    async def Keep(self, request: node_pb2.KeepRequest, context: Context) -> node_pb2.KeepResponse:
-        return await untold(context)
+        await self._hear("Inventory")
+        copies = [
+            node_pb2.Copy(instance=id, incarnation=copy.incarnation)
+            for id, copy in self.copies.items()
+        ]
+        return node_pb2.InventoryResponse(held=[node_pb2.Held(copy=copy) for copy in copies])
 
     async def Exec(
         self, request: node_pb2.ExecRequest, context: Context

@@ -211,14 +211,17 @@ ATTENDING = ActivityConfig(
     start_to_close_timeout=timedelta(hours=24),
     heartbeat_timeout=timedelta(seconds=15),
     retry_policy=RetryPolicy(
-        initial_interval=timedelta(seconds=1),
+        initial_interval=timedelta(seconds=0.9),
         backoff_coefficient=2,
         maximum_interval=timedelta(seconds=15),
     ),
 )
 """An instance that is listened to for as long as it runs. Whoever dies at it is found out by its
 heartbeat, and an agent that hangs up is asked again; whether its node lives, the node's lease says.
-It is put down without waiting for it: what it still hears is late."""
+It is put down without waiting for it: what it still hears is late.
+
+One that is gone is asked again 0.9, 2.7, 6.3, 13.5 and 27.9 s after it hung up: not while its
+lease, of 15 s unless somebody says otherwise, ends and all that it carried is placed anew."""
 
 ON_A_NODE = ActivityConfig(
     start_to_close_timeout=timedelta(seconds=90),
@@ -228,6 +231,11 @@ ON_A_NODE = ActivityConfig(
     ),
 )
 """One thing that an agent is asked for. If it is not done, the row says when it is asked again."""
+
+CLEANING: ActivityConfig = {**ON_A_NODE, "schedule_to_close_timeout": timedelta(seconds=6)}
+"""A copy that is removed before anything else is done, lest two of them run. A node that is back
+may have to be called twice; if its agent does not answer, that is tried again beside everything
+else."""
 
 INSTANCE_GLANCE = timedelta(minutes=10)
 """How often an instance's workflow looks at its row by itself; a nudge is there at once."""

@@ -1,5 +1,6 @@
 """The pawl of what runs on nodes: whatever is due has somebody who does it."""
 
+import asyncio
 from typing import Any
 
 from temporalio import workflow
@@ -13,6 +14,9 @@ from workflows.drain_node import DrainNode
 from workflows.policies import BOOKS
 from workflows.run_instance import RunInstance
 
+SIDE_BY_SIDE = "side-by-side"
+"""What those lack that began when one was roused after the other."""
+
 
 @workflow.defn
 class Rouse:
@@ -22,10 +26,13 @@ class Rouse:
     @workflow.run
     async def run(self) -> None:
         asleep = await workflow.execute_local_activity_method(Placing.look, **BOOKS)
-        for uid in asleep.instances:
-            await self._rouse(RunInstance, f"i-{uid}", uid)
-        for node in asleep.draining:
-            await self._rouse(DrainNode, f"drain-{node}", node)
+        rousing = [self._rouse(RunInstance, f"i-{uid}", uid) for uid in asleep.instances]
+        rousing += [self._rouse(DrainNode, f"drain-{node}", node) for node in asleep.draining]
+        if workflow.patched(SIDE_BY_SIDE):
+            await asyncio.gather(*rousing)
+            return
+        for each in rousing:
+            await each
 
     async def _rouse(self, flow: type[Any], id: str, fact: str) -> None:
         try:

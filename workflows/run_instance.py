@@ -19,6 +19,7 @@ from domain.operation import NUDGE
 from workflows.books import book
 from workflows.policies import (
     ATTENDING,
+    CLEANING,
     ERRANDS_PER_RUN,
     FIRST_LOOK,
     INSTANCE_GLANCE,
@@ -37,6 +38,9 @@ HANDS: dict[What, Callable[[Any, Errand], Awaitable[bool | None]]] = {
 }
 """Who does what a node has to be asked for."""
 
+PATIENCE: dict[What, ActivityConfig] = {What.ATTEND: ATTENDING, What.CLEAN: CLEANING}
+"""With whatever else, as with anything on a node."""
+
 
 class Hand(NamedTuple):
     """What a node is being asked at the moment."""
@@ -52,11 +56,13 @@ class RunInstance:
 
     It knows nothing but the instance's uid, and decides nothing: whatever becomes of it, another
     under the same id goes on where it was. What is under way goes on while something is looked up,
-    and is put down once something else is due."""
+    and is put down once something else is due. A copy that could not be removed is tried again
+    beside it."""
 
     def __init__(self) -> None:
         self._nudges = 0
         self._hand: Hand | None = None
+        self._beside: Hand | None = None
         workflow.set_signal_handler(NUDGE, self._hear)
 
     @workflow.run
@@ -65,32 +71,41 @@ class RunInstance:
             nudges = self._nudges
             errand = await book(Placing.consider, uid)
             if errand.what is What.OVER:
-                await self._put_down()
-                return
+                break
+            if errand.beside is not None and self._beside is None:
+                self._beside = self._begun(errand.beside)
             if errand.what is What.WAIT:
                 await self._put_down()
                 await self._news(nudges, errand)
             else:
                 await self._have_done(errand, nudges)
+            if self._beside is not None and self._beside.task.done():
+                beside, self._beside = self._beside, None
+                await self._book(beside)
             if workflow.info().is_continue_as_new_suggested():
                 break
         await self._put_down()
-        workflow.continue_as_new(uid)
+        await _let_go(self._beside)
+        if errand.what is not What.OVER:
+            workflow.continue_as_new(uid)
 
     async def _have_done(self, errand: Errand, nudges: int) -> None:
         """Ask the node, unless it is being asked already, and wait until that is done or there is
         news."""
         if self._hand is None or not self._hand.errand.is_same(errand):
             await self._put_down()
-            self._hand = Hand(errand, asyncio.create_task(self._ask(errand)))
+            self._hand = self._begun(errand)
         hand = self._hand
-        await self._news(nudges, errand, hand)
+        await self._news(nudges, errand)
         if hand.task.done():
             self._hand = None
             await self._book(hand)
 
+    def _begun(self, errand: Errand) -> Hand:
+        return Hand(errand, asyncio.create_task(self._ask(errand)))
+
     async def _ask(self, errand: Errand) -> bool | None:
-        how = ATTENDING if errand.what is What.ATTEND else ON_A_NODE
+        how = PATIENCE.get(errand.what, ON_A_NODE)
         config: ActivityConfig = {**how, "task_queue": queue("instances")}
         answer: bool | None = await workflow.execute_activity_method(
             HANDS[errand.what], errand, **config
@@ -110,23 +125,29 @@ class RunInstance:
 
     async def _put_down(self) -> None:
         """Leave what is under way. Its node goes on as it was, and what is still said is late."""
-        if self._hand is not None:
-            task, self._hand = self._hand.task, None
-            task.cancel()
-            await ended([task])
-            if not task.cancelled():
-                task.exception()  # that it came to nothing is nobody's news any more
+        hand, self._hand = self._hand, None
+        await _let_go(hand)
 
-    async def _news(self, nudges: int, errand: Errand, hand: Hand | None = None) -> None:
+    async def _news(self, nudges: int, errand: Errand) -> None:
         """Wait until there is something new, or something to be done."""
         patience = INSTANCE_GLANCE
         if errand.until is not None:
             patience = min(patience, max(errand.until - workflow.now(), timedelta(0)))
+        hands = [hand for hand in (self._hand, self._beside) if hand is not None]
         with suppress(TimeoutError):
             await workflow.wait_condition(
-                lambda: self._nudges > nudges or (hand is not None and hand.task.done()),
+                lambda: self._nudges > nudges or any(hand.task.done() for hand in hands),
                 timeout=patience + FIRST_LOOK,
             )
 
     def _hear(self) -> None:
         self._nudges += 1
+
+
+async def _let_go(hand: Hand | None) -> None:
+    if hand is None:
+        return
+    hand.task.cancel()
+    await ended([hand.task])
+    if not hand.task.cancelled():
+        hand.task.exception()  # that it came to nothing is nobody's news any more

@@ -1,6 +1,7 @@
 """Leases of nodes: renewed by what they say, and taken away from who says nothing.
 
-What has nothing new in it is written together, once a second: a thousand nodes are one statement.
+What has nothing new in it is written together, once a second: a thousand nodes are one statement. A
+lease runs from when its node was heard, and is taken away when it ends and not with the next round.
 A process that has just begun takes no lease away for a while, since while nobody served, nobody
 could be heard."""
 
@@ -14,9 +15,12 @@ from api.launch import Launch
 from domain.errors import DomainError
 from domain.placement import Amounts
 from store.nodes import Beat, Nodes
+from store.rows import now
 from workflows.run_instance import RunInstance
 
 ROUND_SECONDS = 1.0
+MOMENT_SECONDS = 0.01
+"""What ends now has ended then."""
 
 log = structlog.get_logger()
 
@@ -27,7 +31,7 @@ class Leases:
         self._launch = launch
         self._admit = admit
         self._patience = lost.total_seconds()
-        self._beats: dict[str, Amounts] = {}
+        self._beats: dict[str, Beat] = {}
         self._strange: set[str] = set()
 
     def beat(self, node: str, used: Amounts) -> bool:
@@ -35,7 +39,7 @@ class Leases:
         if node in self._strange:
             self._strange.discard(node)
             return False
-        self._beats[node] = used
+        self._beats[node] = Beat(node=node, used=used, heard=now())
         return True
 
     async def rouse(self, *nodes: str) -> None:
@@ -47,31 +51,38 @@ class Leases:
         """Keep the leases until cancelled. A round that fails is logged, and the next one tries
         again."""
         loop = asyncio.get_running_loop()
-        patient_until, last = loop.time() + self._patience, loop.time()
+        patient_until = loop.time() + self._patience
         while True:
-            await asyncio.sleep(ROUND_SECONDS)
-            if loop.time() - last > self._patience / 2:  # we stood still, and heard nobody
-                patient_until = loop.time() + self._patience
-            last = loop.time()
+            begun, pause = loop.time(), ROUND_SECONDS
             try:
                 await self._admit()
                 await self.renew()
                 if loop.time() >= patient_until:
                     await self.expire()
+                pause = await self._until_next()
             except DomainError as error:
                 log.warning("leases not kept", error=error.message)
                 patient_until = loop.time() + self._patience
             except Exception:
                 log.exception("leases went wrong")
+            await asyncio.sleep(pause)
+            if loop.time() - begun > pause + self._patience / 2:  # we stood still, and heard nobody
+                patient_until = loop.time() + self._patience
 
     async def renew(self) -> None:
         """Write down who was heard of."""
         beats, self._beats = self._beats, {}
-        said = [Beat(node=node, used=used) for node, used in beats.items()]
-        self._strange |= await self._nodes.beat(said)
+        self._strange |= await self._nodes.beat(list(beats.values()))
 
     async def expire(self) -> None:
         """Give up for lost whoever was silent for too long."""
         if lost := await self._nodes.expire():
             log.warning("nodes lost", nodes=lost)
             await self.rouse(*lost)
+
+    async def _until_next(self) -> float:
+        """How long the next round has time: until a lease ends, if that is sooner."""
+        if (ends := await self._nodes.next_end()) is None:
+            return ROUND_SECONDS
+        seconds = (ends - now()).total_seconds() + MOMENT_SECONDS
+        return min(seconds, ROUND_SECONDS) if seconds > 0 else ROUND_SECONDS

@@ -11,6 +11,7 @@ from api.belonging import Belonging
 from api.kudo import convert, states
 from api.kudo.certificates import identity
 from api.kudo.leases import Leases
+from api.kudo.strays import Strays
 from domain.agents import SECRET, Agents, Trust
 from domain.errors import DomainError, Forbidden, Invalid
 from domain.metadata import ADDRESS, ENCRYPTED, LABELS, POOL, RUNTIME
@@ -30,6 +31,7 @@ class NodeService(NodeServiceServicer):
         self,
         nodes: Nodes,
         leases: Leases,
+        strays: Strays,
         agents: Agents,
         belonging: Belonging,
         *,
@@ -39,6 +41,7 @@ class NodeService(NodeServiceServicer):
         self._nodes = nodes
         self._belonging = belonging
         self._leases = leases
+        self._strays = strays
         self._agents = agents
         self._port = port
         self._bare_tokens = bare_tokens
@@ -80,6 +83,8 @@ class NodeService(NodeServiceServicer):
                 continue
             said = states.said(status.status)
             await self._nodes.hear(node, said, status.statusDescription, limit, used)
+            if said is Said.RUNNING and before is None:
+                self._strays.soon(node)
             before = news if said is Said.RUNNING else None
             await self._leases.rouse(node)
         return Empty()

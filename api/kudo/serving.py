@@ -7,6 +7,7 @@ from api.door import Admit, Service
 from api.kudo.instances import InstanceService
 from api.kudo.leases import Leases
 from api.kudo.nodes import NodeService
+from api.kudo.strays import Strays
 from api.launch import Launch
 from domain import instance
 from domain.agents import Agents
@@ -57,6 +58,7 @@ class Scheduling:
         self.instances = Instances(database, self._tail, asked.vault)
         self.placing = Placing(database, Fleet())
         self.leases = Leases(self.nodes, launch, admit, lost=terms.leases.lost)
+        self.strays = Strays(self.nodes, asked.agents)
 
     @property
     def services(self) -> list[Service]:
@@ -66,6 +68,7 @@ class Scheduling:
             NodeService(
                 self.nodes,
                 self.leases,
+                self.strays,
                 self._asked.agents,
                 self._asked.belonging,
                 port=terms.agent_port,
@@ -79,4 +82,5 @@ class Scheduling:
         return [Service(described[type(servicer).__name__], servicer) for servicer in served]
 
     async def close(self) -> None:
+        await self.strays.close()
         await self._tail.close()

@@ -17,7 +17,7 @@ from activities.instances import Instances
 from activities.logbook import Logbook
 from activities.waiting import beating
 from activities.watching import Patrol, Rhythm, Watching
-from domain.agents import Order, Output
+from domain.agents import Copy, Order, Output
 from domain.errand import Errand
 from domain.errors import Unavailable
 from domain.health import Tolerance
@@ -144,6 +144,12 @@ class SlowAgents:
 
     async def destroy(self, order: Order) -> None:
         await self._answer("destroy", order)
+
+    async def held(self, node: str, address: str) -> Sequence[Copy]:
+        raise NotImplementedError
+
+    async def drop(self, node: str, address: str, copy: Copy) -> None:
+        raise NotImplementedError
 
     async def execute(
         self, node: str, address: str, instance: str, command: Sequence[str], seconds: float

@@ -181,10 +181,22 @@ async def test_k24_older_incarnations_are_fenced_and_newer_ones_replace(begin: B
     await scheduler.node.Destroy(copy("given-up", 3), timeout=20)
     assert "given-up" not in {held.copy.instance for held in await scheduler.held()}
 
-    await scheduler.running("two", "idle", 1)
-    kept = await scheduler.node.Keep(pb.KeepRequest(copies=[copy("one", 2)]), timeout=20)
-    assert [(each.instance, each.incarnation) for each in kept.removed] == [("two", 1)]
-    assert [held.copy.instance for held in await scheduler.held()] == ["one"]
+
+async def test_k24_what_was_destroyed_before_it_was_made_is_not_made_any_more(
+    begin: Begin,
+) -> None:
+    """The order for it may lie in a socket until whoever gave it is dead."""
+    _, scheduler = await begin()
+    await scheduler.node.Destroy(copy("late", 3), timeout=20)
+
+    async def ordered(incarnation: int) -> None:
+        await words(scheduler.create("late", "idle", incarnation))
+
+    for incarnation in (2, 3):
+        refusal = await refused(ordered(incarnation))
+        assert refusal.reason == "STALE_INCARNATION"
+    assert await scheduler.held() == []
+    await scheduler.running("late", "idle", 4)
 
 
 async def test_what_runs_is_adopted_after_a_restart(begin: Begin) -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from time import perf_counter
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from structlog.testing import capture_logs
@@ -30,6 +31,7 @@ from store.operations import Operations
 from tests.api.caller import NOBODY, Caller, answered, under, wanted
 from tests.api.hands import Hands
 from workflows.catalogue import CATALOGUE
+from workflows.run_instance import RunInstance
 
 
 @pytest.fixture
@@ -198,6 +200,20 @@ async def test_why_nothing_starts_is_logged_once_until_it_does(
     assert line["subject"] == operation.id
     assert "Namespace nowhere is not found" in line["error"]
     assert await launch.trouble() == "there is no namespace nowhere"
+
+
+async def test_a_rouse_may_take_longer_than_its_caller_would_wait(
+    launch: Launch, temporal: WorkflowEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits behind it, and the sweep would be seconds later."""
+    monkeypatch.setattr(launching, "LAUNCH_SECONDS", 0)
+    name = f"i-{uuid4()}"
+    with capture_logs() as lines:
+        await launch.rouse(RunInstance, name, name)
+    assert not lines
+    assert (
+        await temporal.client.get_workflow_handle(name).describe()
+    ).workflow_type == "RunInstance"
 
 
 async def test_a_cancel_of_what_never_started_is_no_trouble(

@@ -1,7 +1,8 @@
 """A machine with fifty instances dies: they run elsewhere soon, and its return changes nothing.
 
 Then a node only falls silent. Its instances run elsewhere as well, twice for a while, and once
-again as soon as it is heard of."""
+again as soon as it is heard of. At last one is told to go while nobody hears it, and is back soon:
+what it has stopped runs again."""
 
 import asyncio
 import random
@@ -72,6 +73,7 @@ class Loss:
             await self._until("the others are there", lambda roster: _lives(roster, second, third))
             await self._die(first)
             await self._fall_silent(second)
+            await self._go_unheard(third)
         finally:
             await self._database.close()
 
@@ -93,6 +95,21 @@ class Loss:
         finally:
             agent.signal(signal.SIGCONT)
         await self._one_each("reappearance")
+
+    async def _go_unheard(self, node: str) -> None:
+        """It is killed before it can say that all it carried is stopped."""
+        api = self._there.programs["api"]
+        api.signal(signal.SIGSTOP)
+        try:
+            self._fleet.programs[node].signal(signal.SIGTERM)
+            await self._until(
+                f"{node} has stopped what it carried",
+                lambda _: all(one.node != node for one in self._fleet.running()),
+            )
+            await self._fleet.kill(node, whole=False)
+        finally:
+            api.signal(signal.SIGCONT)
+        await self._one_each("unheard_farewell")
 
     async def _create(self) -> None:
         began = monotonic()

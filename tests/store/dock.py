@@ -45,7 +45,7 @@ class Dock:
         self.vault = Secrets(database, Seal(bytes(KEY_BYTES)))
         self.instances = Instances(database, self.tail, self.vault)
         self.placing = Placing(database, Fleet(snapshot_seconds=0))
-        self.neglect = Neglect(database)
+        self.neglect = Neglect(database, lost=(leases or Leases()).lost)
         self.draining = Draining(database)
         self.observing = Observing(database)
 

@@ -14,6 +14,7 @@ from domain.pod import NODE_STATE, Image, Pod, PodState, pod_id
 from domain.report import Item, LogPiece, Report
 from store.engine import Database
 from store.nodes import Beat, Leases
+from store.rows import now
 from store.window import FleetWindow
 from tests.store.dock import HUNDRED, Dock
 
@@ -96,11 +97,12 @@ async def test_a_node_that_is_not_registered_is_not_heard(dock: Dock) -> None:
 async def test_beats_renew_leases_and_name_whoever_has_to_be_heard_out(dock: Dock) -> None:
     await dock.node("a")
     await dock.node("b")
-    used = Amounts(cpu=7)
-    assert await dock.nodes.beat([Beat(node="a", used=used)]) == set()
+    used, heard = Amounts(cpu=7), now()
+    assert await dock.nodes.beat([Beat(node="a", used=used, heard=heard)]) == set()
     assert (await dock.nodes.get("a")).used == used
+    assert (await dock.nodes.get("a")).heard == heard
     assert sorted(await Dock(dock.database, SHORT).nodes.expire()) == ["a", "b"]
-    assert await dock.nodes.beat([Beat(node="a", used=used)]) == {"a"}
+    assert await dock.nodes.beat([Beat(node="a", used=used, heard=now())]) == {"a"}
     await dock.nodes.hear("a", Said.RUNNING, "", HUNDRED, used)
     assert [view.phase for view in await dock.nodes.all()] == [NodePhase.RUNNING, NodePhase.LOST]
 

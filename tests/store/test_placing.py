@@ -1,17 +1,20 @@
 """What is due for instances, and what they have of nodes: the books of it always balance."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from datetime import timedelta
 
 import pytest
 
+from domain.agents import STOPPED
 from domain.errand import Outcome, Stumble, What
 from domain.errors import AlreadyExists, Conflict, Failure, NotFound
-from domain.instance import Call, Phase, Port, Report, Restart
+from domain.instance import Call, InstanceEvent, InstanceUid, Phase, Port, Report, Restart
 from domain.node import Said
 from domain.placement import Amounts, Demands
 from store.engine import Database
+from store.neglect import Neglect
 from store.nodes import Leases
 from tests.store.dock import HUNDRED, TENANT, Dock, ask, wanted
 
@@ -179,7 +182,9 @@ async def test_k23_k24_a_lost_node_is_left_and_cleaned_once_it_is_back(dock: Doc
     assert ((await dock.at(kept)).node, (await dock.at(single)).node) == ("a", "b")
     await lose(dock, "a", "b")
     await dock.node("c")
-    assert set(await dock.neglect.unattended(timedelta(hours=1))) == {kept, single}
+    silent = Neglect(dock.database, lost=timedelta(0))
+    assert set(await silent.unattended(timedelta(0))) == {kept, single}
+    assert await dock.neglect.unattended(timedelta(0)) == [], "they have been roused just now"
     await dock.settle(single, What.LEAVE)
     assert (await dock.at(single)).says == "Node is terminated: b is lost"
     await dock.settle(kept, What.LEAVE)
@@ -201,6 +206,59 @@ async def test_k23_k24_a_lost_node_is_left_and_cleaned_once_it_is_back(dock: Doc
     await dock.done(single, What.CLEAN)
     assert await dock.leftovers() == []
     assert (await dock.due(kept)).what is What.ATTEND
+
+
+async def test_a_node_that_is_heard_of_again_is_not_left_after_all(dock: Dock) -> None:
+    """Whatever was decided while it was away, its copy is well."""
+    await dock.node("a")
+    uid = await dock.runs()  # and nothing would bring it back
+    await lose(dock, "a")
+    leaving = await dock.due(uid)
+    assert leaving.what is What.LEAVE
+    await dock.nodes.hear("a", Said.RUNNING, "", HUNDRED, Amounts())
+    assert (await dock.placing.settle(leaving)).what is What.ATTEND
+    view = await dock.at(uid)
+    assert (view.phase, view.node) == (Phase.RUNNING, "a")
+
+
+async def test_what_a_node_stopped_by_itself_is_started_once_the_node_stays(dock: Dock) -> None:
+    await dock.node("a")
+    uid = await dock.runs()
+    assert await dock.says(uid, Phase.STOPPING) is True
+    assert await dock.says(uid, Phase.STOPPING, STOPPED) is False
+    await dock.nodes.hear("a", Said.STOPPING, "draining", HUNDRED, Amounts())
+    assert (await dock.due(uid)).what is What.WAIT
+    await dock.node("a")
+    await dock.done(uid, What.START)
+    assert (await dock.due(uid)).what is What.ATTEND
+    await dock.says(uid, Phase.RUNNING)
+    assert [str(phase) for phase in await dock.phases(uid)][-4:] == [
+        *("running", "stopping", "stopping", "running"),
+    ]
+
+
+async def test_what_a_node_stopped_by_itself_runs_elsewhere_once_the_node_has_left(
+    dock: Dock,
+) -> None:
+    await dock.node("a")
+    uid = await dock.runs(restart=Restart.ALWAYS)
+    await dock.says(uid, Phase.STOPPING, STOPPED)
+    await dock.nodes.unregister("a")
+    await dock.node("b")
+    await dock.settle(uid, What.LEAVE)
+    await dock.settle(uid, What.PLACE)
+    assert (await dock.at(uid)).node == "b"
+
+
+async def test_what_a_node_stopped_stays_stopped_if_that_is_wished(dock: Dock) -> None:
+    await dock.node("a")
+    uid = await dock.runs()
+    late = await dock.due(uid)
+    await dock.wish(Call.STOP)
+    stopped = Report(phase=Phase.STOPPING, says=STOPPED)
+    assert await dock.observing.observe(late, stopped) is False
+    await dock.done(uid, What.STOP, kept=True)
+    assert (await dock.due(uid)).what is What.WAIT
 
 
 async def test_who_has_run_waits_for_room_when_its_node_is_lost(dock: Dock) -> None:
@@ -334,3 +392,22 @@ async def test_a_follower_hears_every_line_once_until_it_is_over(dock: Dock) -> 
     assert [number for number, _ in whole] == [1, 2, 3, 4]
     assert rest == whole[2:]
     assert await follow(0) == whole
+
+
+async def test_how_it_stands_is_no_older_than_what_is_told_with_it(
+    dock: Dock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or it would be RUNNING and use nothing."""
+    await dock.node("a")
+    uid = await dock.placed()
+    errand, since = await dock.due(uid), dock.instances.since
+
+    async def meanwhile(uid: InstanceUid, after: int) -> Sequence[InstanceEvent]:
+        report = Report(phase=Phase.RUNNING, used=Amounts(cpu=7))
+        await dock.observing.observe(errand, report)
+        return await since(uid, after)
+
+    monkeypatch.setattr(dock.instances, "since", meanwhile)
+    async with aclosing(dock.instances.follow(uid)) as seen:
+        view, events = await anext(seen)
+    assert (events[-1].phase, view.used.cpu) == (Phase.RUNNING, 7)

@@ -3,15 +3,19 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import event, select, update
 
+from activities import placing as activities
 from domain.errand import Errand, What
-from domain.instance import InstanceUid, Phase, Port
+from domain.errors import NotFound
+from domain.instance import InstanceUid, Phase, Port, Restart
 from domain.placement import Amounts, Demands
 from store.engine import Database
 from store.node_rows import InstanceRow, NodeRow
+from store.nodes import Leases
 from tests.store.dock import Dock
 
 SMALL = Amounts(cpu=5, memory=5, disk=5)
@@ -111,3 +115,51 @@ async def test_a_node_that_somebody_holds_is_passed_over_while_there_is_another(
     assert await waiting == [None]
     assert (await dock.at(uids[1])).node == "a"
     assert await dock.balance() == {"a": 10, "b": 10}
+
+
+async def test_all_that_a_lost_node_carried_goes_elsewhere_in_a_few_transactions(
+    dock: Dock,
+) -> None:
+    """Its row is written once, and nobody queues up for it."""
+    await dock.node("a")
+    uids = [
+        await dock.runs(f"web-{number}", limit=Amounts(cpu=3), restart=Restart.ALWAYS)
+        for number in range(30)
+    ]
+    await Dock(dock.database, Leases(lost=timedelta(0))).nodes.expire()
+    await dock.node("b")
+    books, begun = activities.Placing(dock.placing, dock.draining, dock.neglect), 0
+
+    def count(_: object) -> None:
+        nonlocal begun
+        begun += 1
+
+    event.listen(dock.database.engine.sync_engine, "begin", count)
+    due = await asyncio.gather(*map(books.consider, uids))
+    event.remove(dock.database.engine.sync_engine, "begin", count)
+    assert {(each.what, each.node, each.incarnation) for each in due} == {(What.ATTEND, "b", 2)}
+    assert begun <= 3 * 3, "one by one it would be a hundred"
+    assert await dock.balance() == {"a": 0, "b": 90}
+    assert [each.turn for each in due] == [(await dock.due(uid)).turn for uid in uids]
+
+
+async def test_one_that_cannot_leave_does_not_keep_its_neighbours(dock: Dock) -> None:
+    await dock.node("a")
+    uids = [await dock.runs(f"web-{number}", restart=Restart.ALWAYS) for number in range(3)]
+    await Dock(dock.database, Leases(lost=timedelta(0))).nodes.expire()
+    broken = update(InstanceRow).where(InstanceRow.uid == uids[1]).values(spec="{")
+    async with dock.database.session(writes=True) as session:
+        await session.execute(broken)
+    errands = [await dock.due(uid) for uid in uids]
+    told = await asyncio.gather(*map(dock.placing.settle, errands), return_exceptions=True)
+    assert [type(each).__name__ for each in told] == ["Errand", "ValidationError", "Errand"]
+    assert await dock.balance() == {"a": 10}
+
+
+async def test_who_is_not_there_does_not_keep_who_asks_with_it(dock: Dock) -> None:
+    uid = await dock.create()
+    nobody = InstanceUid("nobody")
+    asked = (dock.placing.consider(each) for each in (nobody, uid))
+    refused, due = await asyncio.gather(*asked, return_exceptions=True)
+    assert isinstance(refused, NotFound)
+    assert isinstance(due, Errand)

@@ -8,7 +8,7 @@ from sqlalchemy import func, select, update
 
 from domain.errand import What
 from domain.errors import NotFound
-from domain.instance import Call, InstanceUid, Phase
+from domain.instance import Call, InstanceUid, Phase, Restart
 from store.engine import Database
 from store.node_rows import InstanceEventRow, InstanceRow
 from store.purging import LINES, Purging
@@ -104,3 +104,25 @@ async def test_of_what_lives_for_long_the_newest_lines_are_kept(dock: Dock) -> N
     assert (len(kept), kept[0], kept[-1]) == (LINES, 11, LINES + 10)
     async with dock.database.session(writes=False) as session:
         assert await session.scalar(select(func.count(InstanceRow.uid))) == 1
+
+
+async def test_who_left_a_copy_on_a_node_that_is_away_is_remembered_until_it_is_gone(
+    dock: Dock,
+) -> None:
+    """Its node may come back after months, and have it run on if nobody knew of it."""
+    uid = await dock.runs("web-1", restart=Restart.ALWAYS)
+    await dock.nodes.unregister("a")
+    await dock.instances.ask_for("default", "web-1", Call.DESTROY)
+    await dock.settle(uid, What.LEAVE)
+    assert (await dock.due(uid)).what is What.OVER
+    await aged(dock, uid, 30)
+    for most in (100, 0):
+        await Purging(dock.database, WEEK, most, DAY).run()
+    assert await left(dock) == {"web-1"}
+    await dock.node("a")
+    assert await dock.neglect.unattended(DAY) == [uid]
+    await dock.done(uid, What.CLEAN)
+    assert (await dock.due(uid)).what is What.OVER
+    await aged(dock, uid, 30)
+    await Purging(dock.database, WEEK, 100, DAY).run()
+    assert await left(dock) == set()

@@ -18,7 +18,7 @@ from activities.progress import Progress
 from activities.tracking import Tracking
 from api import build
 from api.__main__ import Api
-from clients.node_agent import NodeAgents
+from clients.node_agent import ANSWER_SECONDS, NodeAgents
 from domain.instance import Call, InstanceView
 from protos.gen.kudo import scheduler_pb2 as pb
 from protos.gen.kudo.scheduler_pb2_grpc import InstanceServiceStub
@@ -186,17 +186,23 @@ class Harbour:
 
 @asynccontextmanager
 async def worker(
-    client: Client, database: Database, prefix: str, folder: Path, *, cached: bool = True
+    client: Client,
+    database: Database,
+    prefix: str,
+    folder: Path,
+    *,
+    cached: bool = True,
+    answer_seconds: float = ANSWER_SECONDS,
 ) -> AsyncIterator[None]:
     """A worker process, as far as instances need one, on nodes and at the edge; its key lies where
     the API's does."""
     vault = Secrets(database, Seal.from_file(folder / "seal.key"))
-    agents, tail = NodeAgents(vault), Tail(database)
+    agents, tail = NodeAgents(vault, answer_seconds=answer_seconds), Tail(database)
     books = [
         Placing(
             placing.Placing(database, Fleet(snapshot_seconds=0)),
             Draining(database),
-            Neglect(database),
+            Neglect(database, lost=Leases().lost),
         ),
         Progress(Operations(database), Clusters(database, vault), Journal(database, tail)),
         Tracking(tracking.Tracking(database, Terms())),

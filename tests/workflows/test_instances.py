@@ -2,19 +2,28 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import grpc
 import grpc.aio
 import pytest
+from sqlalchemy import update
+from temporalio.api.enums.v1 import EventType
 from temporalio.testing import WorkflowEnvironment
 
+from activities import instances as hands
 from domain.instance import Call
 from protos.gen.agent import instance_pb2 as agent
 from protos.gen.kudo import scheduler_pb2 as pb
+from store import placing as books
 from store.engine import Database
+from store.node_rows import InstanceRow
+from store.rows import now
+from tests.agents import Copy
 from tests.store.desk import until
+from tests.store.dock import ask, wanted
 from tests.workflows.harbour import Harbour, asked, harbour, worker
 
 LIFE = [
@@ -218,6 +227,60 @@ async def test_k25_k26_whoever_refuses_or_hangs_is_left_for_the_next_best(place:
     assert quick.heard
 
 
+async def test_k25_k26_one_that_is_deaf_keeps_nobody_waiting(
+    temporal: WorkflowEnvironment,
+    database: Database,
+    database_url: str,
+    queues: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It says that it lives, and answers no call. What it may have is asked for again and again,
+    beside what is said of the copy that took its place."""
+    monkeypatch.setattr(hands, "CLEAN_SECONDS", 0.2)
+    monkeypatch.setattr(books, "RETRIES", timedelta(seconds=0.2))
+    async with (
+        harbour(temporal.client, database, database_url, queues, tmp_path) as place,
+        worker(temporal.client, database, queues, tmp_path, answer_seconds=0.2),
+    ):
+        deaf, spare = await place.host("a"), await place.host("b", cpu=90)
+        deaf.agent.deaf = True
+        listener = place.create(asked())
+        await listener.until(*RUNS[:2], *RUNS)
+        before = deaf.agent.asked["Destroy"]
+        await until(lambda: deaf.agent.asked["Destroy"] > before + 3)
+        assert spare.agent.asked["create"] == 1, "it was listened to all the time"
+        spare.agent.copies["web-1"].say(agent.CRASHED, "exit 3")
+        assert (await listener.end())[-1] == "FAILED"
+
+
+async def test_what_a_node_stopped_and_did_not_say_so_is_started_again(place: Harbour) -> None:
+    """Its agent was told to go away while nobody heard it, and is back within its lease."""
+    host = await place.host("a")
+    listener = place.create(asked())
+    await listener.until(*RUNS)
+    for says in ("", "stopped"):
+        host.agent.copies["web-1"].say(agent.STOPPING, says)
+    await listener.until(*RUNS, "STOPPING", "STOPPING", "RUNNING")
+    assert host.agent.made == [("web-1", 1)], "the same copy"
+    assert host.running == ["web-1"]
+
+
+async def test_k24_a_copy_that_no_row_knows_of_is_removed_when_its_node_is_back(
+    place: Harbour,
+) -> None:
+    host = await place.host("a")
+    listener = place.create(asked())
+    await listener.until(*RUNS)
+    host.agent.copies["stray"] = Copy(agent.Instance(id="stray"), 3, {})
+    foreign = host.agent.copies["foreign"] = Copy(agent.Instance(id="foreign"), 0, {})
+    await host.down(killing=False)
+    await host.up()
+    await until(lambda: "stray" not in host.agent.copies)
+    assert host.running == ["web-1"], "what is known stays"
+    assert host.agent.copies["foreign"] is foreign, "who ordered it knows no incarnations"
+
+
 async def test_k27_a_host_port_is_mapped_and_taken_only_once_per_node(place: Harbour) -> None:
     hosts = [await place.host("a"), await place.host("b")]
     port = [pb.Port(source=18080, destination=80)]
@@ -312,3 +375,22 @@ async def test_at_the_end_of_its_time_a_drained_node_ends_what_may_run_nowhere_e
     await place.rouse()
     assert await listener.end() == [*RUNS, "DESTROYING", "TERMINATED"]
     await place.drained("a")
+
+
+async def test_all_that_are_neglected_are_roused_side_by_side(
+    place: Harbour, temporal: WorkflowEnvironment, queues: str
+) -> None:
+    """One after the other, the last of a thousand would be a minute behind."""
+    for number in range(3):
+        await place.api.scheduling.instances.request_create(wanted(f"web-{number}"), ask())
+    async with place.database.session(writes=True) as session:
+        await session.execute(update(InstanceRow).values(heard=now() - timedelta(minutes=1)))
+    await place.rouse()
+    rouse = temporal.client.get_workflow_handle(f"{queues}workflows-rouse")
+    begun = [
+        event.start_child_workflow_execution_initiated_event_attributes
+        for event in (await rouse.fetch_history()).events
+        if event.event_type == EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED
+    ]
+    assert len(begun) == 3
+    assert len({each.workflow_task_completed_event_id for each in begun}) == 1

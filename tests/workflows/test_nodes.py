@@ -4,9 +4,11 @@ window onto the fleet."""
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import grpc.aio
+import pytest
 
 from agent.runtime import Condition
 from agent.simulated import Simulated
@@ -15,6 +17,7 @@ from domain.instance import Call
 from domain.placement import Amounts
 from protos.gen.rkt import api_pb2 as rkt
 from protos.gen.rkt.api_pb2_grpc import PublicAPIStub
+from store import placing
 from tests.cli.running import Outcome, in_process
 from tests.store.desk import until
 from tests.workflows.harbour import PATIENCE_SECONDS, Harbour, Listener, asked
@@ -36,16 +39,28 @@ class Node:
         self._folder = folder / id
         self._folder.mkdir()
         self.runtime = Simulated(folder=self._folder)
+        self._listens = "127.0.0.1:0"
         self._channel = grpc.aio.insecure_channel(place.address)
 
     async def up(self) -> None:
-        plan = Plan(node=self.id, folder=self._folder, pool=self._pool, has=self._has)
+        plan = Plan(
+            node=self.id,
+            folder=self._folder,
+            listen=self._listens,
+            pool=self._pool,
+            has=self._has,
+        )
         self._agent = Agent(plan, self.runtime, self._channel)
-        await self._agent.start()
+        self._listens = await self._agent.start()
         await asyncio.wait_for(self._agent.registered.wait(), PATIENCE_SECONDS)
 
     async def down(self, *, killing: bool = True) -> None:  # noqa: ARG002 (as others are lost)
         """The agent is gone; what it carried runs on."""
+        await self._agent.stop()
+
+    async def go_unheard(self) -> None:
+        """It ends what it carries, and is gone before it says so."""
+        await self._agent.instances.drain(0)
         await self._agent.stop()
 
     async def close(self) -> None:
@@ -150,3 +165,18 @@ async def test_k23_k24_instances_on_our_agents_are_seen_replaced_and_never_two(
             return set((await window.pods("hello")).values()) == {"POD_STATE_GARBAGE"}
 
         await until(is_garbage)
+
+
+async def test_what_an_agent_stopped_without_saying_so_runs_again_once_it_is_back(
+    opened: Opening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that was restarted while its control plane was away, too."""
+    monkeypatch.setattr(placing, "RETRIES", timedelta(seconds=0.2))
+    async with opened() as place, nodes(place, tmp_path, a="") as (a,):
+        listener = place.create(asked())
+        await listener.until(*RUNS)
+        await a.go_unheard()
+        assert await a.runs() == 0
+        await a.up()
+        await listener.until(*RUNS, "STOPPING", "STOPPING", "RUNNING")
+        assert await a.runs() == 1

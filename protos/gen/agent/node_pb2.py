@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bprotos/gen/agent/node.proto\x12\x10windlass.node.v1\"-\n\x04\x43opy\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x03\"J\n\x0bStopRequest\x12$\n\x04\x63opy\x18\x01 \x01(\x0b\x32\x16.windlass.node.v1.Copy\x12\x15\n\rgrace_seconds\x18\x02 \x01(\x01\"\x1c\n\x07Stopped\x12\x11\n\texit_code\x18\x01 \x01(\x05\"\t\n\x07Started\"\x0b\n\tDestroyed\"\x12\n\x10InventoryRequest\"\xb4\x01\n\x04Held\x12$\n\x04\x63opy\x18\x01 \x01(\x0b\x32\x16.windlass.node.v1.Copy\x12\r\n\x05state\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x11\n\texit_code\x18\x04 \x01(\x05\x12\x0b\n\x03pid\x18\x05 \x01(\x05\x12\x0b\n\x03pod\x18\x06 \x01(\t\x12)\n\x05ports\x18\x07 \x03(\x0b\x32\x1a.windlass.node.v1.OpenPort\x12\n\n\x02ip\x18\x08 \x01(\t\"/\n\x08OpenPort\x12\x0e\n\x06source\x18\x01 \x01(\x05\x12\x13\n\x0b\x64\x65stination\x18\x02 \x01(\x05\"W\n\x11InventoryResponse\x12$\n\x04held\x18\x01 \x03(\x0b\x32\x16.windlass.node.v1.Held\x12\x0f\n\x07runtime\x18\x02 \x01(\t\x12\x0b\n\x03why\x18\x03 \x01(\t\"5\n\x0bKeepRequest\x12&\n\x06\x63opies\x18\x01 \x03(\x0b\x32\x16.windlass.node.v1.Copy\"7\n\x0cKeepResponse\x12\'\n\x07removed\x18\x01 \x03(\x0b\x32\x16.windlass.node.v1.Copy\"I\n\x0b\x45xecRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x02 \x03(\t\x12\x17\n\x0ftimeout_seconds\x18\x03 \x01(\x01\"N\n\nExecOutput\x12\x0e\n\x06stdout\x18\x01 \x01(\x0c\x12\x0e\n\x06stderr\x18\x02 \x01(\x0c\x12\r\n\x05\x65nded\x18\x03 \x01(\x08\x12\x11\n\texit_code\x18\x04 \x01(\x05\"\x1b\n\x0c\x46\x65tchRequest\x12\x0b\n\x03uri\x18\x01 \x01(\t\"\x1e\n\rFetchResponse\x12\r\n\x05image\x18\x01 \x01(\t\"S\n\rReportRequest\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\t\x12%\n\x05items\x18\x03 \x03(\x0b\x32\x16.windlass.node.v1.Item\"\x94\x01\n\x04Item\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\r\n\x03pod\x18\x02 \x01(\tH\x00\x12\x0f\n\x05image\x18\x03 \x01(\tH\x00\x12\x14\n\nimage_gone\x18\x04 \x01(\tH\x00\x12\x13\n\thappening\x18\x05 \x01(\tH\x00\x12)\n\x03log\x18\x06 \x01(\x0b\x32\x1a.windlass.node.v1.LogChunkH\x00\x42\x06\n\x04what\"C\n\x08LogChunk\x12\x0b\n\x03pod\x18\x01 \x01(\t\x12\x0b\n\x03\x61pp\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\r\n\x05lines\x18\x04 \x01(\x0c\"\x1f\n\x0eReportResponse\x12\r\n\x05taken\x18\x01 \x01(\x03\x32\xf2\x03\n\x04Node\x12@\n\x04Stop\x12\x1d.windlass.node.v1.StopRequest\x1a\x19.windlass.node.v1.Stopped\x12:\n\x05Start\x12\x16.windlass.node.v1.Copy\x1a\x19.windlass.node.v1.Started\x12>\n\x07\x44\x65stroy\x12\x16.windlass.node.v1.Copy\x1a\x1b.windlass.node.v1.Destroyed\x12T\n\tInventory\x12\".windlass.node.v1.InventoryRequest\x1a#.windlass.node.v1.InventoryResponse\x12\x45\n\x04Keep\x12\x1d.windlass.node.v1.KeepRequest\x1a\x1e.windlass.node.v1.KeepResponse\x12\x45\n\x04\x45xec\x12\x1d.windlass.node.v1.ExecRequest\x1a\x1c.windlass.node.v1.ExecOutput0\x01\x12H\n\x05\x46\x65tch\x12\x1e.windlass.node.v1.FetchRequest\x1a\x1f.windlass.node.v1.FetchResponse2U\n\x06Window\x12K\n\x06Report\x12\x1f.windlass.node.v1.ReportRequest\x1a .windlass.node.v1.ReportResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bprotos/gen/agent/node.proto\x12\x10windlass.node.v1\"-\n\x04\x43opy\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x03\"J\n\x0bStopRequest\x12$\n\x04\x63opy\x18\x01 \x01(\x0b\x32\x16.windlass.node.v1.Copy\x12\x15\n\rgrace_seconds\x18\x02 \x01(\x01\"\x1c\n\x07Stopped\x12\x11\n\texit_code\x18\x01 \x01(\x05\"\t\n\x07Started\"\x0b\n\tDestroyed\"\x12\n\x10InventoryRequest\"\xb4\x01\n\x04Held\x12$\n\x04\x63opy\x18\x01 \x01(\x0b\x32\x16.windlass.node.v1.Copy\x12\r\n\x05state\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x11\n\texit_code\x18\x04 \x01(\x05\x12\x0b\n\x03pid\x18\x05 \x01(\x05\x12\x0b\n\x03pod\x18\x06 \x01(\t\x12)\n\x05ports\x18\x07 \x03(\x0b\x32\x1a.windlass.node.v1.OpenPort\x12\n\n\x02ip\x18\x08 \x01(\t\"/\n\x08OpenPort\x12\x0e\n\x06source\x18\x01 \x01(\x05\x12\x13\n\x0b\x64\x65stination\x18\x02 \x01(\x05\"W\n\x11InventoryResponse\x12$\n\x04held\x18\x01 \x03(\x0b\x32\x16.windlass.node.v1.Held\x12\x0f\n\x07runtime\x18\x02 \x01(\t\x12\x0b\n\x03why\x18\x03 \x01(\t\"I\n\x0b\x45xecRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x02 \x03(\t\x12\x17\n\x0ftimeout_seconds\x18\x03 \x01(\x01\"N\n\nExecOutput\x12\x0e\n\x06stdout\x18\x01 \x01(\x0c\x12\x0e\n\x06stderr\x18\x02 \x01(\x0c\x12\r\n\x05\x65nded\x18\x03 \x01(\x08\x12\x11\n\texit_code\x18\x04 \x01(\x05\"\x1b\n\x0c\x46\x65tchRequest\x12\x0b\n\x03uri\x18\x01 \x01(\t\"\x1e\n\rFetchResponse\x12\r\n\x05image\x18\x01 \x01(\t\"S\n\rReportRequest\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\t\x12%\n\x05items\x18\x03 \x03(\x0b\x32\x16.windlass.node.v1.Item\"\x94\x01\n\x04Item\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\r\n\x03pod\x18\x02 \x01(\tH\x00\x12\x0f\n\x05image\x18\x03 \x01(\tH\x00\x12\x14\n\nimage_gone\x18\x04 \x01(\tH\x00\x12\x13\n\thappening\x18\x05 \x01(\tH\x00\x12)\n\x03log\x18\x06 \x01(\x0b\x32\x1a.windlass.node.v1.LogChunkH\x00\x42\x06\n\x04what\"C\n\x08LogChunk\x12\x0b\n\x03pod\x18\x01 \x01(\t\x12\x0b\n\x03\x61pp\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\r\n\x05lines\x18\x04 \x01(\x0c\"\x1f\n\x0eReportResponse\x12\r\n\x05taken\x18\x01 \x01(\x03\x32\xab\x03\n\x04Node\x12@\n\x04Stop\x12\x1d.windlass.node.v1.StopRequest\x1a\x19.windlass.node.v1.Stopped\x12:\n\x05Start\x12\x16.windlass.node.v1.Copy\x1a\x19.windlass.node.v1.Started\x12>\n\x07\x44\x65stroy\x12\x16.windlass.node.v1.Copy\x1a\x1b.windlass.node.v1.Destroyed\x12T\n\tInventory\x12\".windlass.node.v1.InventoryRequest\x1a#.windlass.node.v1.InventoryResponse\x12\x45\n\x04\x45xec\x12\x1d.windlass.node.v1.ExecRequest\x1a\x1c.windlass.node.v1.ExecOutput0\x01\x12H\n\x05\x46\x65tch\x12\x1e.windlass.node.v1.FetchRequest\x1a\x1f.windlass.node.v1.FetchResponse2U\n\x06Window\x12K\n\x06Report\x12\x1f.windlass.node.v1.ReportRequest\x1a .windlass.node.v1.ReportResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -49,28 +49,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_OPENPORT']._serialized_end=476
   _globals['_INVENTORYRESPONSE']._serialized_start=478
   _globals['_INVENTORYRESPONSE']._serialized_end=565
-  _globals['_KEEPREQUEST']._serialized_start=567
-  _globals['_KEEPREQUEST']._serialized_end=620
-  _globals['_KEEPRESPONSE']._serialized_start=622
-  _globals['_KEEPRESPONSE']._serialized_end=677
-  _globals['_EXECREQUEST']._serialized_start=679
-  _globals['_EXECREQUEST']._serialized_end=752
-  _globals['_EXECOUTPUT']._serialized_start=754
-  _globals['_EXECOUTPUT']._serialized_end=832
-  _globals['_FETCHREQUEST']._serialized_start=834
-  _globals['_FETCHREQUEST']._serialized_end=861
-  _globals['_FETCHRESPONSE']._serialized_start=863
-  _globals['_FETCHRESPONSE']._serialized_end=893
-  _globals['_REPORTREQUEST']._serialized_start=895
-  _globals['_REPORTREQUEST']._serialized_end=978
-  _globals['_ITEM']._serialized_start=981
-  _globals['_ITEM']._serialized_end=1129
-  _globals['_LOGCHUNK']._serialized_start=1131
-  _globals['_LOGCHUNK']._serialized_end=1198
-  _globals['_REPORTRESPONSE']._serialized_start=1200
-  _globals['_REPORTRESPONSE']._serialized_end=1231
-  _globals['_NODE']._serialized_start=1234
-  _globals['_NODE']._serialized_end=1732
-  _globals['_WINDOW']._serialized_start=1734
-  _globals['_WINDOW']._serialized_end=1819
+  _globals['_EXECREQUEST']._serialized_start=567
+  _globals['_EXECREQUEST']._serialized_end=640
+  _globals['_EXECOUTPUT']._serialized_start=642
+  _globals['_EXECOUTPUT']._serialized_end=720
+  _globals['_FETCHREQUEST']._serialized_start=722
+  _globals['_FETCHREQUEST']._serialized_end=749
+  _globals['_FETCHRESPONSE']._serialized_start=751
+  _globals['_FETCHRESPONSE']._serialized_end=781
+  _globals['_REPORTREQUEST']._serialized_start=783
+  _globals['_REPORTREQUEST']._serialized_end=866
+  _globals['_ITEM']._serialized_start=869
+  _globals['_ITEM']._serialized_end=1017
+  _globals['_LOGCHUNK']._serialized_start=1019
+  _globals['_LOGCHUNK']._serialized_end=1086
+  _globals['_REPORTRESPONSE']._serialized_start=1088
+  _globals['_REPORTRESPONSE']._serialized_end=1119
+  _globals['_NODE']._serialized_start=1122
+  _globals['_NODE']._serialized_end=1549
+  _globals['_WINDOW']._serialized_start=1551
+  _globals['_WINDOW']._serialized_end=1636
 # @@protoc_insertion_point(module_scope)

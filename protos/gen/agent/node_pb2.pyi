@@ -228,46 +228,6 @@ class InventoryResponse(_message.Message):
 Global___InventoryResponse: _TypeAlias = InventoryResponse  # noqa: Y015
 
 @_typing.final
-class KeepRequest(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    COPIES_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def copies(self) -> _containers.RepeatedCompositeFieldContainer[Global___Copy]: ...
-    def __init__(
-        self,
-        *,
-        copies: _abc.Iterable[Global___Copy] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["copies", b"copies"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___KeepRequest: _TypeAlias = KeepRequest  # noqa: Y015
-
-@_typing.final
-class KeepResponse(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    REMOVED_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def removed(self) -> _containers.RepeatedCompositeFieldContainer[Global___Copy]: ...
-    def __init__(
-        self,
-        *,
-        removed: _abc.Iterable[Global___Copy] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["removed", b"removed"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___KeepResponse: _TypeAlias = KeepResponse  # noqa: Y015
-
-@_typing.final
 class ExecRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

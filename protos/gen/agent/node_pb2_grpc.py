@@ -57,11 +57,6 @@ class NodeStub:
                 request_serializer=protos_dot_gen_dot_agent_dot_node__pb2.InventoryRequest.SerializeToString,
                 response_deserializer=protos_dot_gen_dot_agent_dot_node__pb2.InventoryResponse.FromString,
                 _registered_method=True)
-        self.Keep = channel.unary_unary(
-                '/windlass.node.v1.Node/Keep',
-                request_serializer=protos_dot_gen_dot_agent_dot_node__pb2.KeepRequest.SerializeToString,
-                response_deserializer=protos_dot_gen_dot_agent_dot_node__pb2.KeepResponse.FromString,
-                _registered_method=True)
         self.Exec = channel.unary_stream(
                 '/windlass.node.v1.Node/Exec',
                 request_serializer=protos_dot_gen_dot_agent_dot_node__pb2.ExecRequest.SerializeToString,
@@ -95,22 +90,16 @@ class NodeServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Destroy(self, request, context):
-        """Answered once nothing is left. What is not there is as good as destroyed.
+        """Answered once nothing is left. What is not there is as good as destroyed, and is not made any
+        more.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Inventory(self, request, context):
-        """Everything that is here, ended instances that were not removed included.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def Keep(self, request, context):
-        """Whatever is not among these copies is removed: so a node that was given up for lost and comes
-        back keeps only what is still its own.
+        """Everything that is here, ended instances that were not removed included. A node that comes back is
+        asked, and told to destroy what nobody knows of.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -152,11 +141,6 @@ def add_NodeServicer_to_server(servicer, server):
                     servicer.Inventory,
                     request_deserializer=protos_dot_gen_dot_agent_dot_node__pb2.InventoryRequest.FromString,
                     response_serializer=protos_dot_gen_dot_agent_dot_node__pb2.InventoryResponse.SerializeToString,
-            ),
-            'Keep': grpc.unary_unary_rpc_method_handler(
-                    servicer.Keep,
-                    request_deserializer=protos_dot_gen_dot_agent_dot_node__pb2.KeepRequest.FromString,
-                    response_serializer=protos_dot_gen_dot_agent_dot_node__pb2.KeepResponse.SerializeToString,
             ),
             'Exec': grpc.unary_stream_rpc_method_handler(
                     servicer.Exec,
@@ -280,33 +264,6 @@ class Node:
             '/windlass.node.v1.Node/Inventory',
             protos_dot_gen_dot_agent_dot_node__pb2.InventoryRequest.SerializeToString,
             protos_dot_gen_dot_agent_dot_node__pb2.InventoryResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Keep(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/windlass.node.v1.Node/Keep',
-            protos_dot_gen_dot_agent_dot_node__pb2.KeepRequest.SerializeToString,
-            protos_dot_gen_dot_agent_dot_node__pb2.KeepResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -24,12 +24,12 @@ class NodeStub:
     Start: _aio.UnaryUnaryMultiCallable[_node_pb2.Copy, _node_pb2.Started]
     """Answered once it was started. What runs already is left alone."""
     Destroy: _aio.UnaryUnaryMultiCallable[_node_pb2.Copy, _node_pb2.Destroyed]
-    """Answered once nothing is left. What is not there is as good as destroyed."""
+    """Answered once nothing is left. What is not there is as good as destroyed, and is not made any
+    more.
+    """
     Inventory: _aio.UnaryUnaryMultiCallable[_node_pb2.InventoryRequest, _node_pb2.InventoryResponse]
-    """Everything that is here, ended instances that were not removed included."""
-    Keep: _aio.UnaryUnaryMultiCallable[_node_pb2.KeepRequest, _node_pb2.KeepResponse]
-    """Whatever is not among these copies is removed: so a node that was given up for lost and comes
-    back keeps only what is still its own.
+    """Everything that is here, ended instances that were not removed included. A node that comes back is
+    asked, and told to destroy what nobody knows of.
     """
     Exec: _aio.UnaryStreamMultiCallable[_node_pb2.ExecRequest, _node_pb2.ExecOutput]
     """Run a command beside the instance's own. The last message has the exit code."""
@@ -64,7 +64,9 @@ class NodeServicer(metaclass=_abc_1.ABCMeta):
         request: _node_pb2.Copy,
         context: _aio.ServicerContext[_node_pb2.Copy, _abc.Awaitable[_node_pb2.Destroyed]],
     ) -> _abc.Awaitable[_node_pb2.Destroyed]:
-        """Answered once nothing is left. What is not there is as good as destroyed."""
+        """Answered once nothing is left. What is not there is as good as destroyed, and is not made any
+        more.
+        """
 
     @_abc_1.abstractmethod
     def Inventory(
@@ -72,16 +74,8 @@ class NodeServicer(metaclass=_abc_1.ABCMeta):
         request: _node_pb2.InventoryRequest,
         context: _aio.ServicerContext[_node_pb2.InventoryRequest, _abc.Awaitable[_node_pb2.InventoryResponse]],
     ) -> _abc.Awaitable[_node_pb2.InventoryResponse]:
-        """Everything that is here, ended instances that were not removed included."""
-
-    @_abc_1.abstractmethod
-    def Keep(
-        self,
-        request: _node_pb2.KeepRequest,
-        context: _aio.ServicerContext[_node_pb2.KeepRequest, _abc.Awaitable[_node_pb2.KeepResponse]],
-    ) -> _abc.Awaitable[_node_pb2.KeepResponse]:
-        """Whatever is not among these copies is removed: so a node that was given up for lost and comes
-        back keeps only what is still its own.
+        """Everything that is here, ended instances that were not removed included. A node that comes back is
+        asked, and told to destroy what nobody knows of.
         """
 
     @_abc_1.abstractmethod
