@@ -289,9 +289,7 @@ class Tls(Part):
     ca: Path | None = Field(None, description="PEM; whom API processes trust to be one another")
     peer_certificate: Path | None = Field(None, description="PEM; what they show one another")
     peer_key: Path | None = Field(None, description="that certificate's key, PEM")
-    plain_beyond_loopback: bool = Field(
-        False, description="said where others sign in, and something before us encrypts"
-    )
+    plain_beyond_loopback: bool = Field(False, description="what encrypts stands before us")
 
 
 class Settings(BaseSettings):
