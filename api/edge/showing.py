@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from api.edge import keys
 from api.edge.matching import matches, narrows
 
-PAGE = 200
+PAGE = 500
 
 Standing = TypeVar("Standing", covariant=True)
 Stood = TypeVar("Stood")
