@@ -21,8 +21,8 @@ CONNECT_SECONDS = 5
 OTHER_RIGHTS = 22
 """EINVAL, by which it says that an identity is there with other rights."""
 
-SILENCE = "RADOS timed out"
-"""What it says when no mon answers."""
+SILENCE = "timed out"
+"""What it says when no mon answers, after much about keyrings that it does not need."""
 
 LEFT_OUT = tuple(f"CEPH_{what}" for what in ("ARGS", "CONF", "KEYRING"))
 """Variables that would overrule what we say."""
@@ -120,5 +120,5 @@ def _refused(what: str, code: int, trouble: str) -> Exception:
     verdict = ERRNO.get(str(code), Verdict(Failed, "CEPH_REFUSED"))
     if SILENCE in trouble:  # it exits with 1 then, as it does for what is refused
         verdict = DOWN
-    words = " ".join(trouble[:LONGEST_QUOTE].split())
+    words = " ".join(trouble[-LONGEST_QUOTE:].split())
     return verdict.error(f"ceph {what} exited with {code}: {words}", reason=verdict.reason)

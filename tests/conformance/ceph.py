@@ -54,7 +54,8 @@ BEFORE_17 = re.compile(r"version (\d+)\.")
 SECONDS = 60
 FROZEN_SECONDS = 20
 """By then a mon that is frozen has to show."""
-EVERY = timedelta(seconds=1)
+EVERY = timedelta(seconds=2)
+"""Longer than what was read is handed on, so that every look shows."""
 SHARE = Share.of("c0ffee00-9d5e-4a7b", PoolTerms(groups=8, most_bytes=1 << 30))
 WANTED, IDENTITY = SHARE.pool, SHARE.identity
 FOREIGN = "somebody-elses"
@@ -103,14 +104,17 @@ class Shown:
     def __init__(self, stub: Any, watch: StorageWatch) -> None:
         self._stub, self._watch = stub, watch
 
+    async def _looked(self) -> None:
+        await eventually("it is time to look", self._watch.turn, seconds=SECONDS)
+
     async def stats(self) -> parts.ClusterStats:
-        await self._watch.turn()
+        await self._looked()
         reply = await self._stub.GetClusterStats(pb.GetClusterStatsRequest(), timeout=20)
         told: parts.ClusterStats = reply.stats
         return told
 
     async def __call__(self, method: str) -> Any:
-        await self._watch.turn()
+        await self._looked()
         request = getattr(pb, f"{method}Request")()
         return await getattr(self._stub, method)(request, timeout=20)
 

@@ -59,6 +59,8 @@ mon_data_avail_warn = 5
 mon_data_avail_crit = 2
 osd_heartbeat_grace = 10
 mgr_stats_period = 2
+# a mon misses no manager in the first two minutes of a cluster, unless it is told to
+mon_mgr_mkfs_grace = 10
 # `restful` cannot be imported on Debian 12, and would be a warning for ever
 mgr_initial_modules = dashboard iostat
 [mon]
