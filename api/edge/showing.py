@@ -34,26 +34,24 @@ class Showing(Generic[Stood, Shown]):
         """What is like the example, by keys. It is read page by page: what comes or goes meanwhile
         may be among it or not, and nothing is shown twice."""
         narrow = narrows(example)
-        async with aclosing(self._standing(getattr(example, "key"))) as standings:  # noqa: B009
-            async for standing in standings:
-                message = self._message(standing)
-                if not narrow or matches(example, message):
-                    yield message
+        async with aclosing(self._pages_of(getattr(example, "key"))) as pages:  # noqa: B009
+            async for page in pages:
+                # a page at a time: by turns with writing it takes twice as long
+                for message in list(map(self._message, page)):
+                    if not narrow or matches(example, message):
+                        yield message
 
-    async def _standing(self, key: Message) -> AsyncGenerator[Any, None]:
+    async def _pages_of(self, key: Message) -> AsyncGenerator[Sequence[Any], None]:
         if keys.is_whole(key):
             one = await self._pages.get(keys.written(key))
-            if one is not None:
-                yield one
+            yield [] if one is None else [one]
             return
         ahead = self._ahead("")
         try:
             while len(page := await ahead) == PAGE:
                 ahead = self._ahead(page[-1].key)  # it is read while this one is sent
-                for each in page:
-                    yield each
-            for each in page:
-                yield each
+                yield page
+            yield page
         finally:
             ahead.cancel()
             await asyncio.gather(ahead, return_exceptions=True)

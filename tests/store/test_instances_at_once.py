@@ -146,5 +146,6 @@ async def test_what_is_said_and_asked_at_once_leaves_the_sums_true(
 
 
 async def settled(site: Site, requested: Requested) -> None:
+    """What was ended when it was heard that all is ready is found ended."""
     outlook = await site.tracking.settle(requested.operation.id)
-    assert outlook.verdict is Verdict.DONE
+    assert outlook.verdict is Verdict.OVER
