@@ -6,7 +6,18 @@ stays until the writer is done; whoever deletes a record holds it against all wh
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, delete, exists, func, insert, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    and_,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.operation import Ask
@@ -185,7 +196,7 @@ async def hold_named(session: AsyncSession, links: Iterable[Link]) -> frozenset[
         return frozenset()
     rows = await session.execute(
         select(RecordRow.noun, RecordRow.key)
-        .where(tuple_(RecordRow.noun, RecordRow.key).in_(named))
+        .where(_any_of(named))
         .with_for_update(read=True, key_share=True)
     )
     return frozenset((row.noun, row.key) for row in rows)
@@ -198,10 +209,15 @@ async def read_held(session: AsyncSession, links: Iterable[Link]) -> dict[tuple[
         return {}
     rows = await session.execute(
         select(RecordRow.noun, RecordRow.key, RecordRow.facts)
-        .where(tuple_(RecordRow.noun, RecordRow.key).in_(named))
+        .where(_any_of(named))
         .with_for_update(read=True, key_share=True)
     )
     return {(row.noun, row.key): row.facts for row in rows}
+
+
+def _any_of(named: Iterable[tuple[str, str]]) -> ColumnElement[bool]:
+    """One by one, since SQLite looks at every record to find pairs among pairs."""
+    return or_(*(and_(RecordRow.noun == noun, RecordRow.key == key) for noun, key in named))
 
 
 async def keep(session: AsyncSession, record: Record) -> None:
