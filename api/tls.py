@@ -14,7 +14,7 @@ import grpc
 import structlog
 
 from domain import access
-from domain.errors import Invalid
+from domain.errors import Invalid, Unavailable
 
 log = structlog.get_logger()
 
@@ -61,12 +61,15 @@ class Peers(NamedTuple):
     key: Path | None = None
 
     def credentials(self) -> grpc.ChannelCredentials | None:
+        """Unavailable while a file cannot be read: it may be being renewed."""
         if self.ca is None:
             return None
-        shown = [file.read_bytes() for file in (self.key, self.certificate) if file is not None]
-        credentials: grpc.ChannelCredentials = grpc.ssl_channel_credentials(
-            self.ca.read_bytes(), *shown
-        )
+        pair = (self.key, self.certificate)
+        try:
+            shown = [file.read_bytes() for file in (self.ca, *pair) if file is not None]
+        except OSError as error:
+            raise Unavailable(str(error), reason="PEER_FILES") from error
+        credentials: grpc.ChannelCredentials = grpc.ssl_channel_credentials(*shown)
         return credentials
 
 
@@ -111,8 +114,8 @@ def peers(said: Said) -> Peers:
             found.credentials()
             return found
         why = "only part of it is set"
-    except OSError as error:
-        why = str(error)
+    except Unavailable as error:
+        why = error.message
     raise Invalid(
         f"what API processes show one another cannot be used: {why}",
         reason="CERTIFICATE_UNUSABLE",

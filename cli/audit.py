@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 audit = group("Who changed what.")
 
+LONG = 19
+"""Digits of a number that there is no line of."""
+
 NO_END = "unknown: its process died, or it goes on"
 
 LINES = (
@@ -89,7 +92,7 @@ async def verify(
 def _anchored(said: str) -> tuple[int, str]:
     """A number and a chain, as they were told."""
     number, _, chain = said.partition(":")
-    if said and not (number.isdecimal() and int(number) and chain):
+    if said and not (number.isdecimal() and len(number) < LONG and int(number) and chain):
         do = "give what windlass audit verify told, such as 7:0f3c…"
         raise Complaint(f"{said!r} is no anchor", Code.USAGE, do=do)
     return int(number or 0), chain

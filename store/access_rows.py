@@ -49,7 +49,8 @@ class TokenRow(Row):
     revoked: Mapped[datetime | None]
     source: Mapped[str]
     cloudlets: Mapped[str] = mapped_column(server_default="[]")
-    """JSON: OPERATOR/NAME of the only ones that it may speak of. Empty: of any."""
+    """JSON: OPERATOR/NAME of the only ones that it may speak of. Empty: agents
+    of none, all others of any."""
     parent: Mapped[str] = mapped_column(DIGEST, server_default="")
     """The token that it was made with, by its digest, and with which it ends. Empty: none."""
 

@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
 from domain.cluster import Phase
+from domain.errors import Conflict
 from domain.operation import ACTIVE, Kind, Stage
 from store.edge_rows import AppInstRow, ClusterInstRow
 from store.engine import Store, transaction
@@ -49,6 +50,30 @@ class Forgetting(Store):
         found = (await session.scalars(old)).all()
         await erase(session, found)
         return len(found)
+
+
+async def refuse_needed(session: AsyncSession, row: OperationRow) -> None:
+    """Refuse to forget what is needed: of a cluster that lives the latest, whose plan says what a
+    delete has to give back; of a pool that is there the one that made it, which says whose it
+    is."""
+    using = (ClusterRow.operation == row.id, ClusterRow.phase != Phase.GONE)
+    if name := await session.scalar(select(ClusterRow.name).where(*using)):
+        raise Conflict(
+            f"operation {row.id} is the latest of cluster {name} and cannot be deleted",
+            subject=row.id,
+            reason="OPERATION_IN_USE",
+            do=f"windlass cluster delete {name}, if the cluster is to go as well",
+            facts={"operation": row.id, "cluster": name},
+        )
+    made = select(OperationRow.id).where(OperationRow.id == row.id, ~_holds_no_pool())
+    if await session.scalar(made):
+        raise Conflict(
+            f"operation {row.id} made {row.subject}, and says whose it is",
+            subject=row.id,
+            reason="OPERATION_IN_USE",
+            do="windlass storage pool delete, if the pool is to go as well",
+            facts={"operation": row.id, "subject": row.subject},
+        )
 
 
 def _holds_no_pool() -> ColumnElement[bool]:

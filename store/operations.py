@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from sqlalchemy import ColumnElement, and_, delete, func, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.cluster import ClusterPlan, Phase
+from domain.cluster import ClusterPlan
 from domain.errors import Conflict, Failure, Invalid, NotFound
 from domain.machine import LeftBehind, SlotState
 from domain.operation import (
@@ -29,7 +29,7 @@ from domain.outline import Leg, keys, outline, read
 from domain.wishes import KEEP, refuse_wishes
 from store import forgetting, journal, recording, rehearsal, slots, steps
 from store.engine import Store, reading, transaction
-from store.rows import AnswerRow, ClusterRow, OperationRow, StepRow, now
+from store.rows import AnswerRow, OperationRow, StepRow, now
 
 UNDER_WAY = (
     OperationRow.stage.in_((Stage.RUNNING, Stage.SUPERSEDED)),
@@ -243,8 +243,7 @@ class Operations(Store):
 
     @transaction
     async def forget(self, session: AsyncSession, operation: OperationId) -> None:
-        """Remove the record of an operation that has ended. A cluster's latest is kept while the
-        cluster lives: its plan says what a delete has to give back."""
+        """Remove the record of an operation that has ended, unless it is still needed."""
         row = await locked(session, operation)
         if row.ended is None:
             raise Conflict(
@@ -254,15 +253,7 @@ class Operations(Store):
                 do=f"wait for it (windlass op watch {operation}) or cancel it first",
                 facts={"operation": operation, "state": row.stage},
             )
-        using = (ClusterRow.operation == operation, ClusterRow.phase != Phase.GONE)
-        if name := await session.scalar(select(ClusterRow.name).where(*using)):
-            raise Conflict(
-                f"operation {operation} is the latest of cluster {name} and cannot be deleted",
-                subject=operation,
-                reason="OPERATION_IN_USE",
-                do=f"windlass cluster delete {name}, if the cluster is to go as well",
-                facts={"operation": operation, "cluster": name},
-            )
+        await forgetting.refuse_needed(session, row)
         await forgetting.erase(session, [row.id])
 
     @transaction

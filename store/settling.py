@@ -207,7 +207,7 @@ async def _keep_app(session: AsyncSession, row: AppInstRow, to: Phase) -> bool:
         except Exhausted:
             await tracked.move(session, row, Phase.DELETE_ERROR)
             return False
-        row.facts = kept.instance.model_dump_json()
+        row.facts = kept.instance.model_dump_json(exclude_defaults=True)
         await cloudlet_refs.take(session, refs, row, kept.taken)
     await tracked.move(session, row, to)
     return True

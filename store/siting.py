@@ -188,7 +188,7 @@ async def write(
     row = spot.row or _row(placed.instance)
     if spot.row is not None:
         await tracked.unlink(session, Noun.APP_INST, row.key)
-    row.facts, row.errors = placed.instance.model_dump_json(), "[]"
+    row.facts, row.errors = placed.instance.model_dump_json(exclude_defaults=True), "[]"
     row.runtime, row.created = "[]", now()
     tracked.claim(row, operation, terms, Aim.CREATE)
     if spot.refs is not None:

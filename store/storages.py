@@ -15,7 +15,7 @@ from domain.errors import AlreadyExists, Conflict, NotFound
 from domain.operation import ACTIVE, Ask, Kind, Operation, OperationId, Stage
 from domain.outline import keys, outline
 from domain.share import OWNER, PoolTerms, Share, shared
-from domain.storage import Light, Pool
+from domain.storage import Pool, Source
 from domain.storage_gates import refuse, refuse_upgrade
 from domain.storage_look import Seen
 from domain.storage_plan import (
@@ -64,7 +64,7 @@ class Storages(Store):
         if not todo:
             return None
         marking = Marking(cluster=cluster, marks=todo)
-        refuse(seen.look.observation, marking, known=seen.light(now()) is not Light.OFFLINE)
+        refuse(seen.look.observation, marking, known=seen.source(now()) is Source.MANAGER)
         kind = Kind.TAKE_OSDS_IN if inside else Kind.TAKE_OSDS_OUT
         plan = StoragePlan(cluster=cluster, marking=marking)
         return await _accepted(session, kind, subject(cluster), plan, ask)
@@ -126,7 +126,7 @@ class Storages(Store):
             return None
         target = Target(cluster=cluster, version=version)
         if not await _was_begun(session, target):  # what was is mixed, and gone on with
-            known_now = seen.light(now()) is not Light.OFFLINE
+            known_now = seen.source(now()) is Source.MANAGER
             refuse_upgrade(seen.look.observation, target, known=known_now)
         plan = StoragePlan(cluster=cluster, target=target)
         return await _accepted(session, Kind.UPGRADE_STORAGE, subject(cluster), plan, ask)
@@ -153,7 +153,7 @@ class Storages(Store):
         ask = Ask(caller=SCHEDULE, method=SCHEDULE, key=f"{cluster}/{version}")
         if earlier := await answers.answered(session, ask):
             return f"op {earlier.id} was to upgrade Ceph to {version}, and is {earlier.stage}"
-        refuse_upgrade(seen.look.observation, target, known=seen.light(now()) is not Light.OFFLINE)
+        refuse_upgrade(seen.look.observation, target, known=seen.source(now()) is Source.MANAGER)
         plan = StoragePlan(cluster=cluster, target=target)
         made = await _accepted(session, Kind.UPGRADE_STORAGE, subject(cluster), plan, ask)
         return f"op {made.id} upgrades Ceph to {version}"

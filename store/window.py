@@ -40,9 +40,9 @@ def _away() -> ColumnElement[bool]:
 
 
 @lru_cache(maxsize=READ)
-def _pod(document: str, away: str = "") -> Pod:
+def _pod(document: str, away: str) -> Pod:
     """The pod, as it is shown while its node is away in this way, if it is."""
-    return _pod(document).on_node_away(away) if away else Pod.model_validate_json(document)
+    return _pod(document, "").on_node_away(away) if away else Pod.model_validate_json(document)
 
 
 class FleetWindow(Store):
@@ -79,7 +79,7 @@ class FleetWindow(Store):
         moment = now()
         for row in await session.scalars(select(PodRow).where(there)):
             gone = {"state": PodState.GARBAGE, "marked_ns": int(moment.timestamp()) * SECOND_NS}
-            row.document = _pod(row.document).model_copy(update=gone).model_dump_json()
+            row.document = _pod(row.document, "").model_copy(update=gone).model_dump_json()
             row.state, row.garbage = PodState.GARBAGE, moment
 
     async def _take(self, session: AsyncSession, what: Told, node: str) -> None:

@@ -48,8 +48,9 @@ RUNNING = "RUNNING"
 LEAVING = frozenset({"DESTROYING", "TERMINATED"})
 """It was told to go, and makes room for another of that name."""
 
-STILL = frozenset({"FAILED", "TERMINATED", "STOPPING", "STOPPED"})
-"""It does not come to run by itself."""
+STILL = frozenset({"FAILED", "TERMINATED", "STOPPED"})
+"""It does not come to run by itself. What is STOPPING ends in one of these, or is placed anew if it
+was its node that stopped it."""
 
 WHAT_TO_DO = {
     grpc.StatusCode.DEADLINE_EXCEEDED: "run something that is done sooner",

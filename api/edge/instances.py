@@ -14,8 +14,7 @@ from domain.standing import (
 )
 from protos.gen.edge import app_inst_pb2, app_pb2, cloudlet_pb2, clusterinst_pb2, refs_pb2
 from protos.gen.edge.common_pb2 import LIVENESS_DYNAMIC, LIVENESS_STATIC
-from protos.gen.edge.dme.appcommon_pb2 import AppPort
-from protos.gen.edge.dme.loc_pb2 import Loc, Timestamp
+from protos.gen.edge.dme.loc_pb2 import Loc
 
 
 def override(number: int) -> Override:
@@ -100,26 +99,26 @@ def appinst(message: app_inst_pb2.AppInst) -> AppInst:
 
 
 def appinst_message(standing: AppInstStanding) -> app_inst_pb2.AppInst:
+    """Its parts are made where they belong: each that is made by itself and copied costs as much as
+    all the rest."""
     instance = standing.instance
-    seconds = int(standing.created.timestamp())
     message = app_inst_pb2.AppInst(
         uri=instance.uri,
         liveness=LIVENESS_STATIC,
         state=states.PHASES[standing.phase],
         errors=standing.errors,
         auto_cluster_ip_access=states.IP_ACCESS_NUMBERS[instance.auto_ip_access],
-        created_at=Timestamp(seconds=seconds, nanos=standing.created.microsecond * 1000),
-        mapped_ports=[
-            AppPort(
-                proto=states.PROTOCOLS[port.protocol],
-                internal_port=port.internal,
-                public_port=port.public,
-                path_prefix=port.path_prefix,
-                fqdn_prefix=port.fqdn_prefix,
-            )
-            for port in instance.ports
-        ],
     )
+    message.created_at.seconds = int(standing.created.timestamp())
+    message.created_at.nanos = standing.created.microsecond * 1000
+    for port in instance.ports:
+        message.mapped_ports.add(
+            proto=states.PROTOCOLS[port.protocol],
+            internal_port=port.internal,
+            public_port=port.public,
+            path_prefix=port.path_prefix,
+            fqdn_prefix=port.fqdn_prefix,
+        )
     _write_app_key(
         message.key.app_key, instance.key.developer, instance.key.app, instance.key.version
     )

@@ -12,6 +12,7 @@ from api.asking import Context
 from api.edge.fellows import Metadata, called, on_behalf
 from api.edge.matching import matches
 from api.tls import PLAIN, Peers
+from domain.errors import Unavailable
 from protos.gen.edge.node_pb2 import Node
 from protos.gen.edge.node_pb2_grpc import NodeApiServicer, NodeApiStub
 from store.controllers import Controllers
@@ -87,17 +88,19 @@ class NodeApi(NodeApiServicer):
     async def _asked(self, address: str, request: Node, metadata: Metadata) -> list[Node]:
         """The nodes of one controller, or of them those that came before it broke off."""
         found: list[Node] = []
-        async with called(address, self._peers) as channel:
-            asked = NodeApiStub(channel).ShowNodeLocal(
-                request, timeout=self._seconds, metadata=metadata
-            )
-            try:
+        try:
+            async with called(address, self._peers) as channel:
+                asked = NodeApiStub(channel).ShowNodeLocal(
+                    request, timeout=self._seconds, metadata=metadata
+                )
                 async for node in asked:
                     found.append(node)
                     if len(found) == MOST:
                         break
-            except grpc.aio.AioRpcError as error:
-                log.warning("controller does not answer", controller=address, error=error.details())
+        except grpc.aio.AioRpcError as error:
+            log.warning("controller does not answer", controller=address, error=error.details())
+        except Unavailable as error:
+            log.warning("controller not asked", controller=address, error=error.message)
         return found
 
 

@@ -172,7 +172,8 @@ def _bound(cloudlets: Sequence[str]) -> list[str]:
             subject=own.principal.name,
             do="sign in, or ask an administrator",
         )
-    return [access.ANY] if any_of_them else sorted(set(some or own.cloudlets))
+    inherited = [each for each in own.cloudlets if each != access.ANY]  # which has to be said
+    return [access.ANY] if any_of_them else sorted(set(some or inherited))
 
 
 def _user(user: User) -> pb.User:

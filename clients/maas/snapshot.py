@@ -30,8 +30,9 @@ class Snapshot:
 
     async def machines(self) -> _ByName:
         """All machines by system id, at most some seconds old. A list that fails fails for all who
-        wait for it, and for whoever comes in as long again as it took to fail: a MAAS that hangs
-        keeps nobody waiting in turn. Whoever does not wait for it leaves it to the others."""
+        wait for it, and for whoever comes while a good one would be fresh, or as long again as it
+        took to fail: a MAAS that hangs keeps nobody waiting in turn. Whoever does not wait for it
+        leaves it to the others."""
         if self._asking is None or (self._asking.done() and monotonic() >= self._good_until):
             self._asking = asyncio.create_task(self._ask())
             self._asking.add_done_callback(_heard)

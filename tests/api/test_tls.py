@@ -22,7 +22,7 @@ from protos.gen.edge.node_pb2_grpc import NodeApiStub
 from protos.gen.edge.notice_pb2 import VERSION, Notice
 from protos.gen.edge.notice_pb2_grpc import NotifyApiStub
 from protos.gen.ops import access_pb2
-from protos.gen.ops.access_pb2_grpc import UsersStub
+from protos.gen.ops.access_pb2_grpc import TokensStub, UsersStub
 from settings import Tls
 from tests.api.caller import NOBODY, read
 from tests.api.closed import closed
@@ -113,6 +113,19 @@ async def test_a_certificate_says_who_calls(tmp_path_factory: pytest.TempPathFac
         assert await who(server.address, folder, "ole") == "ole"
         assert await who(server.address, folder, "nobody") == "UNAUTHENTICATED"
         assert await who(server.address, folder) in UNHEARD, "nobody else gets a line"
+
+
+async def test_a_token_that_is_made_by_certificate_speaks_of_no_more_than_is_said(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = await made(tmp_path_factory.mktemp("certs") / "one", "--user", "ada")
+    async with (
+        closed(tmp_path_factory.mktemp("closed"), asking(folder)) as server,
+        shown(server.address, folder, "ada") as channel,
+    ):
+        wanted = access_pb2.CreateTokenRequest(user="agent-7")
+        told = await TokensStub(channel).Create(wanted, timeout=20)
+        assert list(told.token.cloudlets) == [], "any of them has to be said"
 
 
 async def test_certificates_have_a_door_of_their_own_beside_tokens(

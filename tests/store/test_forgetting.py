@@ -2,6 +2,9 @@
 
 from datetime import timedelta
 
+import pytest
+
+from domain.errors import Conflict
 from domain.operation import Operation, Stage
 from domain.override import Override
 from domain.share import PoolTerms
@@ -64,6 +67,8 @@ async def test_what_made_a_pool_is_known_for_as_long_as_the_pool_is_there(desk: 
     await forgetting.operations(KEPT)
     await look("own")
     assert [pool.owner for pool in await storages.pools("ceph")] == ["", uid]
+    with pytest.raises(Conflict, match="says whose it is"):
+        await desk.operations.forget(made.id)
 
     dropped = await storages.request_drop("ceph", "own", "own", ask(method="drop"))
     await end(dropped, days=1)
