@@ -10,7 +10,7 @@ from contextlib import aclosing
 from temporalio import activity
 
 from activities.waiting import beating
-from domain.agents import Agents, Order
+from domain.agents import STALE, Agents, Order
 from domain.errand import Errand, What
 from domain.errors import DomainError, Failed, Unavailable
 from domain.instance import Phase, Report
@@ -99,7 +99,8 @@ class Instances:
 
     async def _listen(self, errand: Errand, order: Order) -> None:
         """Write down what is new. A node that never takes the instance up has refused it, whatever
-        it says; once it has, only its lease tells that it is lost."""
+        it says, unless it has a newer copy; once it has taken it up, only its lease tells that it
+        is lost."""
         before, taken_up = None, order.taken_up
         try:
             async with aclosing(self._agents.run(order)) as reports:
@@ -110,7 +111,7 @@ class Instances:
                         return
                     taken_up, before = True, report
         except DomainError as error:
-            if taken_up:
+            if taken_up or error.reason == STALE:
                 raise
             raise Failed(error.message, reason="NODE_REFUSED") from error
         raise Unavailable(

@@ -12,7 +12,7 @@ import grpc
 import grpc.aio
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 
-from domain.agents import Copy, Order, Output, Trust, trust_of
+from domain.agents import STALE, Copy, Order, Output, Trust, trust_of
 from domain.errors import (
     Conflict,
     DomainError,
@@ -63,8 +63,6 @@ KEEPALIVE = [
 And a node that is back is soon found to be so, where the library would let two minutes pass."""
 
 MOST_AMOUNT = 2**31 - 1
-
-STALE = "STALE_INCARNATION"
 
 KINDS: dict[grpc.StatusCode, type[DomainError]] = {
     grpc.StatusCode.NOT_FOUND: NotFound,

@@ -50,6 +50,9 @@ STOPPED = "stopped"
 """What an agent says beside STOPPING of what it has stopped and keeps, to be started again: the
 original contract has no state for that."""
 
+STALE = "STALE_INCARNATION"
+"""Why an agent refuses whoever asks for an older copy than it has."""
+
 SECRET = "windlass-agent-secret"  # noqa: S105 (the name of metadata)
 """The metadata in which an agent tells its secret, and proves with it later who it is."""
 

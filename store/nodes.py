@@ -11,6 +11,7 @@ from pydantic import Field
 from sqlalchemy import bindparam, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.agents import Copy
 from domain.errors import Conflict, Invalid, NotFound
 from domain.frozen import Frozen
 from domain.instance import InstanceUid
@@ -217,14 +218,22 @@ class Nodes(Store):
         return [self._view(row, counts.get(row.id, 0)) for row in rows]
 
     @reading
-    async def copies(self, session: AsyncSession, node: str) -> dict[str, int]:
-        """The newest incarnation of every instance that has, or left, a copy on a node."""
-        query = (
-            select(PlacementRow.instance, func.max(PlacementRow.incarnation))
-            .where(PlacementRow.node == node)
-            .group_by(PlacementRow.instance)
-        )
-        return dict((await session.execute(query)).all())
+    async def strays(
+        self, session: AsyncSession, node: str, held: Sequence[Copy]
+    ) -> Sequence[Copy]:
+        """Which of the copies that a node has are nobody's: newer than any that is known there. Of
+        an instance that is placed there a newer one is its own, and it goes on from that."""
+        kept = PlacementRow.instance, PlacementRow.incarnation, PlacementRow.left
+        rows = (await session.execute(select(*kept).where(PlacementRow.node == node))).all()
+        placed = {instance for instance, _, left in rows if not left}
+        known: dict[str, int] = {}
+        for instance, incarnation, _ in rows:
+            known[instance] = max(incarnation, known.get(instance, 0))
+        return [
+            copy
+            for copy in held
+            if copy.instance not in placed and copy.incarnation > known.get(copy.instance, 0)
+        ]
 
     @reading
     async def affected(self, session: AsyncSession, nodes: Sequence[str]) -> list[InstanceUid]:

@@ -10,8 +10,9 @@ from functools import partial
 import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.agents import STALE
 from domain.errand import Errand, Outcome, Stumble, What
-from domain.errors import Unavailable
+from domain.errors import Failure, Unavailable
 from domain.instance import InstanceSpec, InstanceUid, Phase, Wish, outlives_node
 from domain.placement import Request, Verdict, judged, refusal
 from store import moves
@@ -105,7 +106,9 @@ class Placing(Store):
     @transaction
     async def stumbled(self, session: AsyncSession, stumble: Stumble) -> None:
         """Book that a node did not do as it was asked: one that never took an instance up is left
-        for another, everything else is tried again later."""
+        for another, everything else is tried again later. Where there is nothing to be started
+        the next copy is made, and one that is newer than we know, as after a restore, is caught up
+        with."""
         errand, failure = stumble.errand, stumble.failure
         row = await moves.locked(session, errand.uid)
         if errand.what is What.CLEAN:
@@ -116,13 +119,13 @@ class Placing(Store):
         if row.turn != errand.turn or row.ended is not None:
             return
         moves.decide(row)
-        if errand.what is What.ATTEND and not row.taken_up:
+        if _is_outdated(errand.what, failure):
+            await moves.anew(session, row)
+        elif errand.what is What.ATTEND and not row.taken_up:
             said = f"{errand.node} refused it: {failure.message}"
             moves.avoid(row, moves.avoided(row) | {errand.node})
             await moves.release(session, row, left=True)
             moves.move(session, row, Phase.SCHEDULING, said)
-        elif errand.what is What.START and failure.kind == "NotFound":
-            await moves.anew(session, row)
         else:
             row.waits_until = now() + RETRIES
 
@@ -186,6 +189,13 @@ class Placing(Store):
         row.waits_until = now() + RETRIES
         moves.avoid(row, frozenset())
         moves.move(session, row, Phase.SCHEDULING, f"waits for room: {said}")
+
+
+def _is_outdated(what: What, failure: Failure) -> bool:
+    """Whether only another copy than the one that was asked for can run there."""
+    if what is What.START and failure.kind == "NotFound":
+        return True
+    return what in (What.ATTEND, What.START) and failure.reason == STALE
 
 
 async def _or_apart(

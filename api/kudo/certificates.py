@@ -1,5 +1,7 @@
 """Who a node is, by the certificate it registers with."""
 
+from typing import NamedTuple
+
 from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256, Hash
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -12,8 +14,19 @@ ID_LENGTH = 253
 LARGEST = 64 * 1024
 
 
-def identity(certificate: str, *, bare_tokens: bool) -> tuple[str, str]:
-    """The node's id and the fingerprint of its key. A bare token is the id, without a key."""
+class Shown(NamedTuple):
+    """What a node is by what it registers with. A bare token is the id, and nothing else."""
+
+    id: str
+    fingerprint: str = ""
+    """Of its key."""
+    certificate: str = ""
+    """PEM of the certificate that was read, and of none that was sent along: whatever else is in
+    the text, anybody may have put there."""
+
+
+def shown(certificate: str, *, bare_tokens: bool) -> Shown:
+    """Who registers with this."""
     text = certificate.strip()
     if len(text) > LARGEST:
         raise _bad("the certificate is too long")
@@ -23,10 +36,10 @@ def identity(certificate: str, *, bare_tokens: bool) -> tuple[str, str]:
         raise _bad("this is no PEM certificate, and bare tokens are not taken here")
     if not _is_id(text):
         raise _bad("this is neither a PEM certificate nor a token that could be an id")
-    return text, ""
+    return Shown(text)
 
 
-def _of_pem(text: str) -> tuple[str, str]:
+def _of_pem(text: str) -> Shown:
     """The certificate's first DNS name or else its common name, and the hash of its public key: a
     certificate that is renewed with the same key is the same node's."""
     try:
@@ -37,7 +50,7 @@ def _of_pem(text: str) -> tuple[str, str]:
     name = _name(certificate)
     if not _is_id(name):
         raise _bad("the certificate has neither a DNS name nor a common name")
-    return name, _hash(key)
+    return Shown(name, _hash(key), certificate.public_bytes(Encoding.PEM).decode().strip())
 
 
 def _name(certificate: x509.Certificate) -> str:

@@ -57,7 +57,9 @@ class Leases:
             try:
                 await self._admit()
                 await self.renew()
-                if loop.time() >= patient_until:
+                if loop.time() - begun > self._patience / 2:  # what was written is old by now
+                    patient_until = loop.time() + self._patience
+                elif loop.time() >= patient_until:
                     await self.expire()
                 pause = await self._until_next()
             except DomainError as error:

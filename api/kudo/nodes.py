@@ -9,7 +9,7 @@ from google.protobuf.empty_pb2 import Empty
 from api.asking import Context, notes
 from api.belonging import Belonging
 from api.kudo import convert, states
-from api.kudo.certificates import identity
+from api.kudo.certificates import shown
 from api.kudo.leases import Leases
 from api.kudo.strays import Strays
 from domain.agents import SECRET, Agents, Trust
@@ -92,7 +92,7 @@ class NodeService(NodeServiceServicer):
     async def _registered(self, certificate: str, context: Context) -> Registered:
         """However it ends is an answer; only what we cannot explain is an error."""
         try:
-            id, fingerprint = identity(certificate, bare_tokens=self._bare_tokens)
+            id, fingerprint, leaf = shown(certificate, bare_tokens=self._bare_tokens)
         except Invalid as error:
             return Registered(outcome=Welcome.BAD_CERTIFICATE, says=error.message)
         notes().subject = id
@@ -107,7 +107,7 @@ class NodeService(NodeServiceServicer):
             labels=convert.labels(beside.get(LABELS, "")),
             runtime=beside.get(RUNTIME, "")[:32],
         )
-        trust = _trust(certificate if fingerprint else "", beside)
+        trust = _trust(leaf, beside)
         if not (trust.certificate or self._bare_tokens):
             return Registered(outcome=Welcome.BAD_CERTIFICATE, says=UNPROVEN)
         try:
@@ -130,7 +130,7 @@ class NodeService(NodeServiceServicer):
 def _trust(pem: str, beside: Mapping[str, str]) -> Trust:
     """What the agent is known by from now on."""
     encrypted = beside.get(ENCRYPTED) == "true"
-    return Trust(secret=beside.get(SECRET, ""), certificate=pem.strip() if encrypted else "")
+    return Trust(secret=beside.get(SECRET, ""), certificate=pem if encrypted else "")
 
 
 def _dialled_back(peer: str, port: int) -> str:

@@ -5,6 +5,7 @@ somewhere until all that was known of it was forgotten. So a node that begins to
 asked what it has, and what is nobody's is removed."""
 
 import asyncio
+from collections.abc import Sequence
 
 import structlog
 
@@ -30,14 +31,13 @@ class Strays:
             self._tasks[node] = task = asyncio.create_task(self._look(node))
             task.add_done_callback(lambda _: self._tasks.pop(node, None))
 
-    async def clear(self, node: str) -> list[Copy]:
+    async def clear(self, node: str) -> Sequence[Copy]:
         """Have a node remove what is nobody's. Returns what that was.
 
         What it has is asked first: a copy that is there by then has its row already, or lost it."""
         there = await self._nodes.get(node)
         held = await self._agents.held(node, there.address)
-        known = await self._nodes.copies(node)
-        strays = [each for each in held if each.incarnation > known.get(each.instance, 0)]
+        strays = await self._nodes.strays(node, held)
         for copy in strays:
             log.warning("a copy that is nobody's is removed", node=node, **copy.model_dump())
             await self._agents.drop(node, there.address, copy)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import timedelta
+from itertools import chain, repeat
 
 import pytest
 
@@ -67,6 +68,34 @@ async def test_a_lease_ends_when_it_ends_and_not_with_the_next_round(
         return (await dock.nodes.get("a")).phase is NodePhase.LOST
 
     await until(is_lost)
+    keeping.cancel()
+    with suppress(asyncio.CancelledError):
+        await keeping
+
+
+async def test_who_was_heard_of_before_a_stall_is_not_lost_by_it(
+    dock: Dock, launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When all that is written down is older than a lease, nobody can have been heard."""
+    monkeypatch.setattr(leases, "ROUND_SECONDS", 0.01)
+    phase: asyncio.Future[NodePhase] = asyncio.get_running_loop().create_future()
+
+    async def stalls() -> None:
+        if next(firsts):
+            kept.beat("a", Amounts())
+            begun = now()
+
+            async def over() -> bool:
+                return now() - begun > 2 * LOST
+
+            await until(over)
+        elif not phase.done():
+            phase.set_result((await dock.nodes.get("a")).phase)
+
+    firsts = chain([True], repeat(False))
+    kept = leases.Leases(dock.nodes, launch, stalls, LOST)
+    keeping = asyncio.create_task(kept.run())
+    assert await phase is not NodePhase.LOST
     keeping.cancel()
     with suppress(asyncio.CancelledError):
         await keeping

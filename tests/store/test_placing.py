@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from domain.agents import STOPPED
+from domain.agents import STALE, STOPPED, Copy
 from domain.errand import Outcome, Stumble, What
 from domain.errors import AlreadyExists, Conflict, Failure, NotFound
 from domain.instance import Call, InstanceEvent, InstanceUid, Phase, Port, Report, Restart
@@ -290,6 +290,36 @@ async def test_k25_a_node_that_refuses_is_left_for_the_next_best(dock: Dock) -> 
     await dock.done(uid, What.CLEAN)
     await dock.settle(uid, What.PLACE)
     assert (await dock.at(uid)).says == "not enough resources: a has refused it; b has refused it"
+
+
+async def test_a_newer_copy_than_is_known_is_caught_up_with_where_it_is(dock: Dock) -> None:
+    """After a restore: the agent would refuse what we know of for ever."""
+    await dock.node("a")
+    uid = await dock.placed()
+    stale = Failure(kind="Conflict", message="a newer one is here", reason=STALE)
+    await dock.placing.stumbled(Stumble(errand=await dock.due(uid), failure=stale))
+    await dock.says(uid, Phase.RUNNING)
+    await dock.placing.stumbled(Stumble(errand=await dock.due(uid), failure=stale))
+    due = await dock.due(uid)
+    assert (due.what, due.node, due.incarnation) == (What.ATTEND, "a", 3)
+    await dock.wish(Call.STOP)
+    await dock.done(uid, What.STOP, kept=True)
+    await dock.wish(Call.START)
+    start = await dock.due(uid)
+    assert start.what is What.START
+    await dock.placing.stumbled(Stumble(errand=start, failure=stale))
+    due = await dock.due(uid)
+    assert (due.what, due.node, due.incarnation) == (What.ATTEND, "a", 4)
+
+
+async def test_only_copies_of_whoever_is_not_placed_there_are_nobodys(dock: Dock) -> None:
+    await dock.node("a")
+    await dock.placed("placed")
+    over = await dock.runs("over")
+    await dock.says(over, Phase.TERMINATED)
+    held = [Copy(instance=id, incarnation=2) for id in ("placed", "over", "unknown")]
+    known = Copy(instance="over", incarnation=1)
+    assert await dock.nodes.strays("a", [*held, known]) == held[1:]
 
 
 async def test_k27_a_host_port_that_is_taken_is_found_elsewhere_and_given_way_to(

@@ -11,6 +11,7 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from agent.simulated import Simulated
 from agent.whole import Agent, Plan
+from api.kudo.certificates import shown
 from api.kudo.nodes import UNPROVEN
 from api.tls import Files
 from domain.instance import Call
@@ -103,6 +104,22 @@ async def test_whoever_has_the_certificate_and_not_its_key_is_not_the_node(
         assert await refused(place, theirs.certificate.read_text(), at) == (
             2,
             "node n1 has spoken TLS and does not any more",
+        )
+
+
+async def test_a_certificate_that_is_sent_along_proves_nothing(
+    opened: Opening, tmp_path: Path
+) -> None:
+    """Or whoever appends one of their own holds the key of a certificate that is trusted."""
+    ours, theirs = made(tmp_path / "ours", "n1"), made(tmp_path / "theirs", "n1")
+    both = ours.certificate.read_text() + theirs.certificate.read_text()
+    leaf = shown(both, bare_tokens=False).certificate
+    assert leaf == ours.certificate.read_text().strip()
+    async with opened() as place, node(place, theirs, tmp_path / "n1") as (agent, address):
+        await agent.registered.wait()
+        assert await refused(place, both, (ADDRESS, address), (ENCRYPTED, "true")) == (
+            1,
+            f"no agent that holds the key of its certificate answers at {address}",
         )
 
 

@@ -281,6 +281,18 @@ async def test_k24_a_copy_that_no_row_knows_of_is_removed_when_its_node_is_back(
     assert host.agent.copies["foreign"] is foreign, "who ordered it knows no incarnations"
 
 
+async def test_a_newer_copy_than_a_restored_row_knows_of_is_its_own(place: Harbour) -> None:
+    host = await place.host("a")
+    listener = place.create(asked())
+    await listener.until(*RUNS)
+    await host.down(killing=False)
+    newer = host.agent.copies["web-1"] = Copy(agent.Instance(id="web-1"), 3, {})
+    await host.up()
+    await until(lambda: newer.runs)  # it says so once it is listened to
+    assert host.agent.copies["web-1"] is newer
+    assert host.agent.asked["Destroy"] == 0
+
+
 async def test_k27_a_host_port_is_mapped_and_taken_only_once_per_node(place: Harbour) -> None:
     hosts = [await place.host("a"), await place.host("b")]
     port = [pb.Port(source=18080, destination=80)]
