@@ -14,6 +14,7 @@ from agent.manifests import pod_manifest
 from agent.orders import FINAL, Record, State, Status
 from agent.probing import until_unhealthy
 from agent.runtime import APP, Condition, Runtime, Seen
+from domain.agents import ENDED
 from domain.errors import Conflict, DomainError
 from domain.happening import Happening, Kind
 from domain.pod import App, AppState, Image, Network, Pod, PodState
@@ -111,7 +112,7 @@ class Carried:
                 raise Conflict(
                     f"instance {self.record.instance} has ended: {self.record.status.description}",
                     subject=self.record.instance,
-                    reason="INSTANCE_ENDED",
+                    reason=ENDED,
                     do="create it again",
                 )
             if self.is_stopped:

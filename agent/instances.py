@@ -13,6 +13,7 @@ from agent.images import Images
 from agent.ledger import Ledger
 from agent.orders import FINAL, Order, Record
 from agent.runtime import Output, Runtime
+from domain.agents import STALE
 from domain.errors import Conflict, DomainError, NotFound
 from domain.frozen import Frozen
 from domain.happening import SECOND_NS
@@ -216,7 +217,7 @@ def _stale(instance: str, why: str) -> Conflict:
     return Conflict(
         f"instance {instance} {why}",
         subject=instance,
-        reason="STALE_INCARNATION",
+        reason=STALE,
         do="nothing: whoever gave this order was replaced",
     )
 

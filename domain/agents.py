@@ -53,6 +53,10 @@ original contract has no state for that."""
 STALE = "STALE_INCARNATION"
 """Why an agent refuses whoever asks for an older copy than it has."""
 
+ENDED = "INSTANCE_ENDED"
+"""Why an agent refuses to start what it found dead when it came back: it was stopped by then, but
+nothing is left that could run again."""
+
 SECRET = "windlass-agent-secret"  # noqa: S105 (the name of metadata)
 """The metadata in which an agent tells its secret, and proves with it later who it is."""
 

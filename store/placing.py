@@ -10,7 +10,7 @@ from functools import partial
 import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.agents import STALE
+from domain.agents import ENDED, STALE
 from domain.errand import Errand, Outcome, Stumble, What
 from domain.errors import Failure, Unavailable
 from domain.instance import InstanceSpec, InstanceUid, Phase, Wish, outlives_node
@@ -193,7 +193,7 @@ class Placing(Store):
 
 def _is_outdated(what: What, failure: Failure) -> bool:
     """Whether only another copy than the one that was asked for can run there."""
-    if what is What.START and failure.kind == "NotFound":
+    if what is What.START and (failure.kind == "NotFound" or failure.reason == ENDED):
         return True
     return what in (What.ATTEND, What.START) and failure.reason == STALE
 

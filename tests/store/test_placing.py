@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from domain.agents import STALE, STOPPED, Copy
+from domain.agents import ENDED, STALE, STOPPED, Copy
 from domain.errand import Outcome, Stumble, What
 from domain.errors import AlreadyExists, Conflict, Failure, NotFound
 from domain.instance import Call, InstanceEvent, InstanceUid, Phase, Port, Report, Restart
@@ -310,6 +310,19 @@ async def test_a_newer_copy_than_is_known_is_caught_up_with_where_it_is(dock: Do
     await dock.placing.stumbled(Stumble(errand=start, failure=stale))
     due = await dock.due(uid)
     assert (due.what, due.node, due.incarnation) == (What.ATTEND, "a", 4)
+
+
+async def test_what_was_stopped_and_found_dead_is_made_anew_when_it_is_to_start(dock: Dock) -> None:
+    """Its agent and it were killed while it was being stopped: nothing is left that could run."""
+    await dock.node("a")
+    uid = await dock.runs()
+    await dock.wish(Call.STOP)
+    await dock.done(uid, What.STOP, kept=True)
+    await dock.wish(Call.START)
+    dead = Failure(kind="Conflict", message="it has ended: lost", reason=ENDED)
+    await dock.placing.stumbled(Stumble(errand=await dock.due(uid), failure=dead))
+    due = await dock.due(uid)
+    assert (due.what, due.node, due.incarnation) == (What.ATTEND, "a", 2)
 
 
 async def test_only_copies_of_whoever_is_not_placed_there_are_nobodys(dock: Dock) -> None:
