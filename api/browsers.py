@@ -214,6 +214,8 @@ async def _attended(call: Awaitable[Message | None], line: "Line") -> Message | 
         if not work.done():
             work.cancel()
             await asyncio.wait([work])
+        if not work.cancelled():
+            work.exception()  # counts as heard: whoever waits may have been cut off meanwhile
     if work.cancelled():
         raise Overdue("nobody waits for the answer any more")
     return work.result()
