@@ -12,6 +12,7 @@ from api.__main__ import Api
 from api.errors import CODES
 from api.kaas.routes import ROUTES
 from api.launch import client
+from domain.agents import STALE
 from domain.refusal import Refusal
 from domain.repairs import BEYOND_REVIVING
 from settings import Settings
@@ -123,5 +124,6 @@ def test_every_reason_an_operation_fails_for_is_described() -> None:
     rooms = list(trees("activities", "clients", "workflows"))
     raised = set().union(*(given(tree, named(rooms)) for tree in rooms))
     raised |= {text for tree in rooms for text in texts(tree) if "_" in text}
+    raised.add(STALE)  # told by agents, and handed on
     described = rows(section("Reasons an operation fails for"))
     assert sorted(described) == sorted(raised - known)
