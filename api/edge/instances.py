@@ -99,8 +99,6 @@ def appinst(message: app_inst_pb2.AppInst) -> AppInst:
 
 
 def appinst_message(standing: AppInstStanding) -> app_inst_pb2.AppInst:
-    """Its parts are made where they belong: each that is made by itself and copied costs as much as
-    all the rest."""
     instance = standing.instance
     message = app_inst_pb2.AppInst(
         uri=instance.uri,

@@ -36,7 +36,7 @@ class Showing(Generic[Stood, Shown]):
         narrow = narrows(example)
         async with aclosing(self._pages_of(getattr(example, "key"))) as pages:  # noqa: B009
             async for page in pages:
-                # a page at a time: by turns with writing it takes twice as long
+                # together, and not by turns with writing them
                 for message in list(map(self._message, page)):
                     if not narrow or matches(example, message):
                         yield message
