@@ -24,6 +24,7 @@ from api.asking import REQUEST_ID, Context, arrive, entered, notes, running
 from api.errors import number, packed, packed_bug
 from api.gate import Gate, NoGate, Trail, over, owned, permitted
 from api.meters import Meters
+from api.written import opened, written
 from domain.access import Permission, Session
 from domain.errors import DomainError, Invalid, Overdue, Unavailable
 
@@ -142,9 +143,11 @@ class Door:
         """The same for methods that answer with streams. Messages are written to the line."""
         method = self._method(service, described, admit)
         work = getattr(service.servicer, described.name)
+        kind = GetMessageClass(described.output_type)
 
         async def answer(raw: Raw, line: Any) -> None:
-            await _told(work(await _meant(method, await read(raw), line), line), line)
+            answers = work(await _meant(method, await read(raw), line), line)
+            await _told(answers, lambda each: line.write(opened(each, kind)))
 
         return self._stream(method, answer)
 
@@ -175,19 +178,19 @@ class Door:
             return answer
 
         async def replies(raw: bytes, context: Context) -> None:
-            await _told(work(await parse(raw, context), context), context)
+            await _told(work(await parse(raw, context), context), context.write)
 
         if described.client_streaming:
             poured = work if described.server_streaming else _only(work)
             answer = self._stream(
                 method, lambda raw, context: poured(_each(parse, raw, context), context)
             )
-            return grpc.stream_stream_rpc_method_handler(answer, None, _written)
+            return grpc.stream_stream_rpc_method_handler(answer, None, written)
         if described.server_streaming:
             answer = self._stream(method, replies)
-            return grpc.unary_stream_rpc_method_handler(answer, None, _written)
+            return grpc.unary_stream_rpc_method_handler(answer, None, written)
         single = self._unary(method, reply)
-        return grpc.unary_unary_rpc_method_handler(single, None, _written)
+        return grpc.unary_unary_rpc_method_handler(single, None, written)
 
     def _method(self, service: Service, described: Any, admit: Admit) -> _Method:
         name = f"{service.name}/{described.name}"
@@ -238,7 +241,7 @@ class Door:
         session = running().session
         watch = asyncio.create_task(self._cut(session, limit)) if session.can_end else None
         try:
-            await _told(work(raw, context), context)
+            await _told(work(raw, context), context.write)
         finally:
             self._streams.discard(limit)
             if watch is not None:
@@ -358,14 +361,14 @@ def _only(
     return poured
 
 
-async def _told(answers: Any, line: Any) -> None:
-    """Write a handler's messages to the line."""
+async def _told(answers: Any, write: Callable[[Any], Awaitable[None]]) -> None:
+    """Write a handler's answers to the line."""
     if inspect.isawaitable(answers):  # a servicer of a library, which writes for itself
         await answers
         return
     async with aclosing(answers):
-        async for message in answers:
-            await line.write(message)
+        async for answer in answers:
+            await write(answer)
 
 
 async def _each(
@@ -373,7 +376,3 @@ async def _each(
 ) -> AsyncIterator[Message]:
     async for raw in raws:
         yield await parse(raw, line)
-
-
-def _written(message: Message) -> bytes:
-    return message.SerializeToString()

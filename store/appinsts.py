@@ -6,6 +6,7 @@ of its own, once the cluster is ready (`place`)."""
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -43,7 +44,28 @@ STANDING = (
     *(AppInstRow.key, AppInstRow.facts, AppInstRow.phase),
     *(AppInstRow.errors, AppInstRow.runtime, AppInstRow.created),
 )
-"""What there is to show of an instance. Plain columns: hundreds of thousands may be shown."""
+
+
+class Noted(NamedTuple):
+    """What there is to show of an instance, as its row has it. Hundreds of thousands may be shown,
+    and most are what they were when they were shown last: whoever knows that need not read them."""
+
+    key: str
+    facts: str
+    phase: str
+    errors: str
+    runtime: str
+    created: datetime
+
+    def standing(self) -> AppInstStanding:
+        return AppInstStanding(
+            key=self.key,
+            instance=AppInst.model_validate_json(self.facts),
+            phase=Phase(self.phase),
+            errors=tracked.texts(self.errors),
+            runtime=tracked.texts(self.runtime),
+            created=self.created,
+        )
 
 
 class AppInsts(Store):
@@ -183,42 +205,27 @@ class AppInsts(Store):
         return await reports.forgotten(session, Noun.APP_INST, key, speaker)
 
     @reading
-    async def get(self, session: AsyncSession, key: str) -> AppInstStanding | None:
+    async def get(self, session: AsyncSession, key: str) -> Noted | None:
         row = (await session.execute(select(*STANDING).where(AppInstRow.key == key))).one_or_none()
-        return None if row is None else _standing(*row)
+        return None if row is None else Noted._make(row)
 
     @reading
-    async def several(
-        self, session: AsyncSession, keys: Sequence[str]
-    ) -> Sequence[AppInstStanding]:
+    async def several(self, session: AsyncSession, keys: Sequence[str]) -> Sequence[Noted]:
         """Those that there are of some."""
         rows = await session.execute(select(*STANDING).where(AppInstRow.key.in_(keys)))
-        return [_standing(*row) for row in rows]
+        return list(map(Noted._make, rows))
 
     @reading
     async def page(
         self, session: AsyncSession, after: str, most: int, cloudlet: str = ""
-    ) -> Sequence[AppInstStanding]:
+    ) -> Sequence[Noted]:
         """Instances in the order of their keys, past one of them; of one cloudlet, if its key is
         said."""
         query = select(*STANDING).where(AppInstRow.key > after)
         if cloudlet:
             query = query.where(AppInstRow.cloudlet == cloudlet)
         rows = await session.execute(query.order_by(AppInstRow.key).limit(most))
-        return [_standing(*row) for row in rows]
-
-
-def _standing(
-    key: str, facts: str, phase: str, errors: str, runtime: str, created: datetime
-) -> AppInstStanding:
-    return AppInstStanding(
-        key=key,
-        instance=AppInst.model_validate_json(facts),
-        phase=Phase(phase),
-        errors=tracked.texts(errors),
-        runtime=tracked.texts(runtime),
-        created=created,
-    )
+        return list(map(Noted._make, rows))
 
 
 async def delete(

@@ -1,30 +1,33 @@
 """Apps on cloudlets. What is told of them comes from the journal of their operations."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 from api.asking import Context, asked
 from api.edge import instances
 from api.edge.masks import mask
 from api.edge.progress import Progress
 from api.edge.records import Records
+from api.edge.remembered import Remembered
 from api.edge.showing import Showing
 from domain.refusal import Refusal, refuse_if
-from domain.standing import AppInstStanding
 from protos.gen.edge.app_inst_pb2 import AppInst, AppInstInfo
 from protos.gen.edge.app_inst_pb2_grpc import AppInstApiServicer, AppInstInfoApiServicer
 from protos.gen.edge.result_pb2 import Result
-from store.appinsts import AppInsts
+from store.appinsts import AppInsts, Noted
 
 LOCATION = "3"
 """The field that says where an instance's cloudlet is."""
 
 
 class AppInstApi(AppInstApiServicer):
-    def __init__(self, apps: AppInsts, progress: Progress, *, lax: bool = False) -> None:
+    def __init__(
+        self, apps: AppInsts, progress: Progress, remembered: Remembered, *, lax: bool = False
+    ) -> None:
         self._apps = apps
         self._progress = progress
         self._lax = lax
-        self._showing = Showing[AppInstStanding, AppInst](apps, instances.appinst_message)
+        self._showing = Showing[Noted, bytes](apps, remembered.written, AppInst.FromString)
 
     def CreateAppInst(self, request: AppInst, context: Context) -> AsyncIterator[Result]:
         asking = self._apps.request_create(
@@ -47,7 +50,7 @@ class AppInstApi(AppInstApiServicer):
         )
         return self._progress.of(asking, context)
 
-    def ShowAppInst(self, request: AppInst, context: Context) -> AsyncIterator[AppInst]:
+    def ShowAppInst(self, request: AppInst, context: Context) -> AsyncIterator[Any]:
         return self._showing.show(request)
 
 

@@ -68,15 +68,6 @@ def clusterinst_message(standing: ClusterInstStanding) -> clusterinst_pb2.Cluste
     return message
 
 
-def message(
-    standing: ClusterInstStanding | AppInstStanding,
-) -> clusterinst_pb2.ClusterInst | app_inst_pb2.AppInst:
-    """An instance, whichever it is."""
-    if isinstance(standing, ClusterInstStanding):
-        return clusterinst_message(standing)
-    return appinst_message(standing)
-
-
 def appinst_key(message: app_inst_pb2.AppInstKey) -> AppInstKey:
     return AppInstKey(
         developer=message.app_key.developer_key.name,

@@ -4,12 +4,14 @@ they are kept as, instances as they stand.
 Streams tend to ask for the same at the same time; they are answered together."""
 
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import AsyncGenerator, Sequence
+from typing import TypeAlias
 
 from api.edge import instances
+from api.edge.remembered import Remembered
 from domain.record import Noun
-from store.appinsts import AppInsts
+from domain.standing import ClusterInstStanding
+from store.appinsts import AppInsts, Noted
 from store.clusterinsts import ClusterInsts
 from store.gather import Gather
 from store.shelf import Kept, Shelf
@@ -23,12 +25,15 @@ Question: TypeAlias = tuple[Noun, Sequence[str]]
 
 
 class Present:
-    def __init__(self, shelf: Shelf, clusters: ClusterInsts, apps: AppInsts) -> None:
+    def __init__(
+        self, shelf: Shelf, clusters: ClusterInsts, apps: AppInsts, remembered: Remembered
+    ) -> None:
         self._shelf = shelf
         self._instances: dict[Noun, ClusterInsts | AppInsts] = {
             Noun.CLUSTER_INST: clusters,
             Noun.APP_INST: apps,
         }
+        self._remembered = remembered
         self._gather: Gather[Question, dict[str, bytes]] = Gather(self._look_up)
 
     async def several(self, noun: Noun, keys: Sequence[str]) -> dict[str, bytes]:
@@ -46,7 +51,7 @@ class Present:
     async def _page(self, noun: Noun, after: str, cloudlet: str) -> Sequence[Kept]:
         if noun not in self._instances:
             return await self._shelf.page(noun, after, PAGE)
-        return list(map(_kept, await self._instances[noun].page(after, PAGE, cloudlet)))
+        return list(map(self._kept, await self._instances[noun].page(after, PAGE, cloudlet)))
 
     async def _look_up(self, questions: Sequence[Question]) -> list[dict[str, bytes] | Exception]:
         wanted: dict[Noun, dict[str, None]] = defaultdict(dict)
@@ -60,15 +65,13 @@ class Present:
         for begin in range(0, len(keys), MOST_KEYS):
             some = keys[begin : begin + MOST_KEYS]
             if noun in self._instances:
-                found |= _by_key(await self._instances[noun].several(some))
+                there = map(self._kept, await self._instances[noun].several(some))
+                found |= {kept.key: kept.value for kept in there}
             else:
                 found |= await self._shelf.several(noun, some)
         return found
 
-
-def _by_key(standings: Iterable[Any]) -> dict[str, bytes]:
-    return {kept.key: kept.value for kept in map(_kept, standings)}
-
-
-def _kept(standing: Any) -> Kept:
-    return Kept(standing.key, instances.message(standing).SerializeToString())
+    def _kept(self, there: ClusterInstStanding | Noted) -> Kept:
+        if isinstance(there, Noted):
+            return Kept(there.key, self._remembered.written(there))
+        return Kept(there.key, instances.clusterinst_message(there).SerializeToString())

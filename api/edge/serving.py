@@ -28,6 +28,7 @@ from api.edge.progress import Progress
 from api.edge.records import Records
 from api.edge.refs import CloudletRefsApi, ClusterRefsApi
 from api.edge.relay import Relay
+from api.edge.remembered import Remembered
 from api.edge.reports import Reports
 from api.edge.streams import Streams
 from api.edge.telling import Telling
@@ -104,7 +105,8 @@ class Notifying:
         clusters, apps = ClusterInsts(database, Instances()), AppInsts(database, Instances())
         self.described, self.relay = Descriptions(shelf, presence), Relay()
         self.streams = Streams(Lookout(database), self.described.stream)
-        telling = Telling(Present(shelf, clusters, apps))
+        self.remembered = Remembered()
+        telling = Telling(Present(shelf, clusters, apps, self.remembered))
         reports = Reports(clusters, apps)
         keeping = Keeping(self.described, reports, self.attached, self.measured, self.relay, nudge)
         self._hearing = Hearing(self.streams, telling, keeping)
@@ -193,7 +195,7 @@ def services(
         (cloudlet_pb2, CloudletInfoApi(infos)),
         (clusterinst_pb2, ClusterInstApi(clusters, progress, lax=lax)),
         (clusterinst_pb2, ClusterInstInfoApi(of_clusters)),
-        (app_inst_pb2, AppInstApi(running, progress, lax=lax)),
+        (app_inst_pb2, AppInstApi(running, progress, notifying.remembered, lax=lax)),
         (app_inst_pb2, AppInstInfoApi(of_apps)),
         (refs_pb2, CloudletRefsApi(CloudletRefs(database))),
         (refs_pb2, ClusterRefsApi(ClusterRefs(database))),

@@ -1,4 +1,5 @@
-"""Showing by example what is no record: it is made into messages as it is read."""
+"""Showing by example what is no record: it is made into messages as it is read, or into what is
+written of them."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
@@ -14,7 +15,12 @@ PAGE = 500
 
 Standing = TypeVar("Standing", covariant=True)
 Stood = TypeVar("Stood")
-Shown = TypeVar("Shown", bound=Message)
+Shown = TypeVar("Shown")
+
+
+def _itself(shown: Any) -> Message:
+    message: Message = shown
+    return message
 
 
 class Pages(Protocol[Standing]):
@@ -26,20 +32,27 @@ class Pages(Protocol[Standing]):
 
 
 class Showing(Generic[Stood, Shown]):
-    def __init__(self, pages: Pages[Stood], message: Callable[[Stood], Shown]) -> None:
+    def __init__(
+        self,
+        pages: Pages[Stood],
+        shown: Callable[[Stood], Shown],
+        opened: Callable[[Shown], Message] = _itself,
+    ) -> None:
+        """`opened` is the message, of what is shown as it is written."""
         self._pages = pages
-        self._message = message
+        self._shown = shown
+        self._opened = opened
 
-    async def show(self, example: Shown) -> AsyncIterator[Shown]:
+    async def show(self, example: Message) -> AsyncIterator[Shown]:
         """What is like the example, by keys. It is read page by page: what comes or goes meanwhile
         may be among it or not, and nothing is shown twice."""
         narrow = narrows(example)
         async with aclosing(self._pages_of(getattr(example, "key"))) as pages:  # noqa: B009
             async for page in pages:
                 # together, and not by turns with writing them
-                for message in list(map(self._message, page)):
-                    if not narrow or matches(example, message):
-                        yield message
+                for shown in list(map(self._shown, page)):
+                    if not narrow or matches(example, self._opened(shown)):
+                        yield shown
 
     async def _pages_of(self, key: Message) -> AsyncGenerator[Sequence[Any], None]:
         if keys.is_whole(key):

@@ -42,6 +42,11 @@ WORDS = {
 }
 """Of each refusal at the edge, with anything where it names something."""
 
+FIRST_WORDS = {each.name: words for each in Refusal if (words := each.text.partition("{")[0])}
+"""What is left of them, at the least, where what they name was too long."""
+
+CUT = "…"
+
 CODES = {int(code.value[0]): code.name for code in grpc.StatusCode}
 
 
@@ -114,6 +119,8 @@ def _in_json(error: dict[str, Any], otherwise: str) -> Verdict:
 def _worded(message: str) -> str:
     """The reason of a refusal at the edge, where nothing but its words are told."""
     fitting = [name for name, words in WORDS.items() if words.fullmatch(message)]
+    if message.endswith(CUT):
+        fitting = [name for name, words in FIRST_WORDS.items() if message.startswith(words)]
     known = [name for name in fitting if name in BY_DESIGN]
     return next(iter((*known, *fitting)), message[:100])
 

@@ -23,7 +23,7 @@ from domain.operation import Ask, Operation, OperationId, Stage
 from domain.override import Override
 from domain.patience import Patience
 from domain.record import Noun, Record
-from domain.standing import Report
+from domain.standing import AppInstStanding, Report
 from domain.tracking import ERRORS, Phase
 from domain.usage import Usage
 from store.appinsts import AppInsts
@@ -197,7 +197,7 @@ class Site:
 
     async def clear(self) -> None:
         """Be rid of all instances, whatever is done to them."""
-        for app in await self.apps.page("", MOST):
+        for app in await self._apps():
             key, override = app.instance.key, Override.CRM_AND_TRANSIENT_STATE
             gone = await self.apps.request_delete(key, override, ASK)
             await self.carry_out(gone)
@@ -257,17 +257,20 @@ class Site:
         found = {
             each.cluster.key.cluster: each.phase for each in await self.clusters.page("", MOST)
         }
-        for app in await self.apps.page("", MOST):
+        for app in await self._apps():
             key = app.instance.key
             found[f"{key.app}@{key.cluster.cluster}"] = app.phase
         return found
+
+    async def _apps(self) -> list[AppInstStanding]:
+        return [noted.standing() for noted in await self.apps.page("", MOST)]
 
     async def manage(self) -> None:
         """Be the cloudlet's resource manager until cancelled."""
         while True:
             for one in await self.clusters.page("", MOST):
                 await self._obey(Noun.CLUSTER_INST, one.key, one.phase)
-            for other in await self.apps.page("", MOST):
+            for other in await self._apps():
                 await self._obey(Noun.APP_INST, other.key, other.phase)
             await asyncio.sleep(0.01)
 
