@@ -45,8 +45,9 @@ async def stocked(site: Place, count: int) -> None:
 
 
 async def _measured(site: Place, kind: str, repeats: int) -> list[Figure]:
-    """By turns, each read by a process of its own. The first is read to say the same, and that is
-    all the warming there is."""
+    """By turns, each read by a process of its own; but for the very first time, before the API has
+    shown any of them, which is told apart."""
+    first = await read(site, site.grpc, METHOD)
     said = write(site.state / "said", await messages(site.grpc, METHOD))
     echo = await site.start("echo", PYTHON, "-m", "tests.bench.echo", str(said), "--streams")
     address = (await echo.told("ready"))["grpc"]
@@ -71,6 +72,11 @@ async def _measured(site: Place, kind: str, repeats: int) -> list[Figure]:
             rates,
             [run.rate for run in echoed],
             LEAST_TIMES,
+        ),
+        ratio(
+            f"ShowAppInst for the first time / raw stream, {kind}",
+            [first.rate] * repeats,
+            [run.rate for run in echoed],
         ),
         ratio(
             f"processor, raw stream / ShowAppInst, {kind}",
