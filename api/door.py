@@ -190,7 +190,7 @@ class Door:
             answer = self._stream(method, replies)
             return grpc.unary_stream_rpc_method_handler(answer, None, written)
         single = self._unary(method, reply)
-        return grpc.unary_unary_rpc_method_handler(single, None, written)
+        return grpc.unary_unary_rpc_method_handler(single, None, _serialised)
 
     def _method(self, service: Service, described: Any, admit: Admit) -> _Method:
         name = f"{service.name}/{described.name}"
@@ -376,3 +376,7 @@ async def _each(
 ) -> AsyncIterator[Message]:
     async for raw in raws:
         yield await parse(raw, line)
+
+
+def _serialised(message: Message) -> bytes:
+    return message.SerializeToString()

@@ -1,5 +1,5 @@
-"""Answers that are written already. A handler may give one of its stream as the bytes it goes out
-as, if it has them: to make a message of them would be undone at once."""
+"""Answers that are written already. A handler may give what it streams as the bytes that go out by
+gRPC, if it has them: a message made of them would be undone at once. Other ways in open them."""
 
 from typing import TypeVar
 

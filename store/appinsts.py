@@ -40,15 +40,11 @@ from store.engine import Database, Store, reading, transaction
 from store.rows import OperationRow
 from store.tracked import Requested, Terms, Turns
 
-STANDING = (
-    *(AppInstRow.key, AppInstRow.facts, AppInstRow.phase),
-    *(AppInstRow.errors, AppInstRow.runtime, AppInstRow.created),
-)
-
 
 class Noted(NamedTuple):
-    """What there is to show of an instance, as its row has it. Hundreds of thousands may be shown,
-    and most are what they were when they were shown last: whoever knows that need not read them."""
+    """What there is to show of an instance, not read yet. A hundred thousand may be shown, and most
+    are what they were when they were shown last. Others look at its key, and whether it is the same
+    as before; what it means they learn by `standing`."""
 
     key: str
     facts: str
@@ -66,6 +62,9 @@ class Noted(NamedTuple):
             runtime=tracked.texts(self.runtime),
             created=self.created,
         )
+
+
+STANDING = tuple(getattr(AppInstRow, name) for name in Noted._fields)
 
 
 class AppInsts(Store):

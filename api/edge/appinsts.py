@@ -27,7 +27,7 @@ class AppInstApi(AppInstApiServicer):
         self._apps = apps
         self._progress = progress
         self._lax = lax
-        self._showing = Showing[Noted, bytes](apps, remembered.written, AppInst.FromString)
+        self._showing = Showing[Noted, AppInst](apps, remembered.written)
 
     def CreateAppInst(self, request: AppInst, context: Context) -> AsyncIterator[Result]:
         asking = self._apps.request_create(

@@ -10,17 +10,13 @@ from google.protobuf.message import Message
 
 from api.edge import keys
 from api.edge.matching import matches, narrows
+from api.written import opened
 
 PAGE = 500
 
 Standing = TypeVar("Standing", covariant=True)
 Stood = TypeVar("Stood")
-Shown = TypeVar("Shown")
-
-
-def _itself(shown: Any) -> Message:
-    message: Message = shown
-    return message
+Shown = TypeVar("Shown", bound=Message)
 
 
 class Pages(Protocol[Standing]):
@@ -32,26 +28,19 @@ class Pages(Protocol[Standing]):
 
 
 class Showing(Generic[Stood, Shown]):
-    def __init__(
-        self,
-        pages: Pages[Stood],
-        shown: Callable[[Stood], Shown],
-        opened: Callable[[Shown], Message] = _itself,
-    ) -> None:
-        """`opened` is the message, of what is shown as it is written."""
+    def __init__(self, pages: Pages[Stood], shown: Callable[[Stood], Shown | bytes]) -> None:
         self._pages = pages
         self._shown = shown
-        self._opened = opened
 
-    async def show(self, example: Message) -> AsyncIterator[Shown]:
-        """What is like the example, by keys. It is read page by page: what comes or goes meanwhile
-        may be among it or not, and nothing is shown twice."""
+    async def show(self, example: Shown) -> AsyncIterator[Any]:
+        """What is like the example, by keys: messages, or what is written of them. It is read page
+        by page: what comes or goes meanwhile may be among it or not, and nothing is shown twice."""
         narrow = narrows(example)
         async with aclosing(self._pages_of(getattr(example, "key"))) as pages:  # noqa: B009
             async for page in pages:
                 # together, and not by turns with writing them
                 for shown in list(map(self._shown, page)):
-                    if not narrow or matches(example, self._opened(shown)):
+                    if not narrow or matches(example, opened(shown, type(example))):
                         yield shown
 
     async def _pages_of(self, key: Message) -> AsyncGenerator[Sequence[Any], None]:

@@ -3,6 +3,7 @@ bytes, and how much memory that takes meanwhile."""
 
 import asyncio
 from contextlib import suppress
+from statistics import median
 
 import grpc.aio
 
@@ -47,6 +48,7 @@ async def stocked(site: Place, count: int) -> None:
 async def _measured(site: Place, kind: str, repeats: int) -> list[Figure]:
     """By turns, each read by a process of its own; but for the very first time, before the API has
     shown any of them, which is told apart."""
+    empty = site.parts["api"].memory_bytes()
     first = await read(site, site.grpc, METHOD)
     said = write(site.state / "said", await messages(site.grpc, METHOD))
     echo = await site.start("echo", PYTHON, "-m", "tests.bench.echo", str(said), "--streams")
@@ -73,10 +75,10 @@ async def _measured(site: Place, kind: str, repeats: int) -> list[Figure]:
             [run.rate for run in echoed],
             LEAST_TIMES,
         ),
-        ratio(
+        figure(
             f"ShowAppInst for the first time / raw stream, {kind}",
-            [first.rate] * repeats,
-            [run.rate for run in echoed],
+            "x",
+            first.rate / median(run.rate for run in echoed),
         ),
         ratio(
             f"processor, raw stream / ShowAppInst, {kind}",
@@ -86,6 +88,7 @@ async def _measured(site: Place, kind: str, repeats: int) -> list[Figure]:
         figure(f"ShowAppInst, {kind}", "/s", *rates),
         figure(f"raw stream of the same bytes, {kind}", "/s", *(run.rate for run in echoed)),
         figure(f"the stream, {kind}", "MB", ours[0].bytes / 1e6),
+        figure(f"memory of the API before any, {kind}", "MB", empty / 1e6),
         figure(f"memory of the API before, {kind}", "MB", *before_),
         figure(f"memory of the API at most, {kind}", "MB", *most),
         figure(f"memory of the API after, {kind}", "MB", *after),

@@ -73,9 +73,9 @@ async def test_a_port_is_given_once(sites: Sequence[Site], desk: Desk) -> None:
     asking = [door.create_app(name) for door, name in doors]
     outcomes = Counter(await asyncio.gather(*map(outcome, asking)))
     assert outcomes == {"accepted": PORTS, "no free external ports": MANY - PORTS}
-    taken = [port.public for each in await site.apps.page("", 99) for port in each.instance.ports]
+    taken = [port.public for each in await site.running() for port in each.instance.ports]
     assert sorted(taken) == list(range(LAST + 1 - PORTS, LAST + 1))
-    for each in await site.apps.page("", 99):
+    for each in await site.running():
         override = Override.CRM_AND_TRANSIENT_STATE
         await site.delete_app(each.instance.key.app, override=override)
     usage = await site.usage()

@@ -197,7 +197,7 @@ class Site:
 
     async def clear(self) -> None:
         """Be rid of all instances, whatever is done to them."""
-        for app in await self._apps():
+        for app in await self.running():
             key, override = app.instance.key, Override.CRM_AND_TRANSIENT_STATE
             gone = await self.apps.request_delete(key, override, ASK)
             await self.carry_out(gone)
@@ -257,12 +257,13 @@ class Site:
         found = {
             each.cluster.key.cluster: each.phase for each in await self.clusters.page("", MOST)
         }
-        for app in await self._apps():
+        for app in await self.running():
             key = app.instance.key
             found[f"{key.app}@{key.cluster.cluster}"] = app.phase
         return found
 
-    async def _apps(self) -> list[AppInstStanding]:
+    async def running(self) -> list[AppInstStanding]:
+        """Apps' instances as they stand."""
         return [noted.standing() for noted in await self.apps.page("", MOST)]
 
     async def manage(self) -> None:
@@ -270,7 +271,7 @@ class Site:
         while True:
             for one in await self.clusters.page("", MOST):
                 await self._obey(Noun.CLUSTER_INST, one.key, one.phase)
-            for other in await self._apps():
+            for other in await self.running():
                 await self._obey(Noun.APP_INST, other.key, other.phase)
             await asyncio.sleep(0.01)
 

@@ -1,14 +1,12 @@
 """What is shown of apps' instances is what they are now, whatever was shown of them before."""
 
 import asyncio
-from collections.abc import Iterable
 from datetime import UTC, datetime
-from itertools import cycle, islice
 
 from google.protobuf.json_format import Parse
 from httpx2 import AsyncClient
 
-from api.edge.remembered import Remembered
+from api.edge.remembered import LARGEST, Remembered
 from domain.appinst import AppInst as Instance
 from domain.appinst import AppInstKey
 from domain.cloudlet import CloudletKey
@@ -37,23 +35,45 @@ def noted(app: str, errors: str = "[]") -> Noted:
     return Noted(app, facts, Phase.READY, errors, "[]", created)
 
 
-def states(remembered: Remembered, rows: Iterable[Noted]) -> list[tuple[str, int, list[str]]]:
-    shown = [AppInst.FromString(remembered.written(row)) for row in rows]
-    return [(each.key.app_key.name, each.state, list(each.errors)) for each in shown]
+def errors(remembered: Remembered, row: Noted) -> list[str]:
+    return list(AppInst.FromString(remembered.written(row)).errors)
 
 
-def test_each_is_written_as_it_is_also_when_there_are_more_than_are_remembered() -> None:
-    remembered = Remembered(most=2)
-    rows = [noted("one"), noted("two"), noted("three")]
-    told = states(remembered, islice(cycle(rows), 9))
-    assert told == 3 * [("one", READY, []), ("two", READY, []), ("three", READY, [])]
+def test_what_has_not_changed_is_not_written_again() -> None:
+    remembered = Remembered()
+    assert remembered.written(noted("one")) is remembered.written(noted("one"))
 
 
 def test_nothing_is_shown_of_what_it_was_before() -> None:
     remembered = Remembered()
     row, late = noted("one"), noted("one", errors='["late"]')
-    told = states(remembered, [row, row, late, late, row])
-    assert [errors for _, _, errors in told] == [[], [], ["late"], ["late"], []]
+    assert [errors(remembered, each) for each in (row, row, late, late, row)] == [
+        *([], []),
+        *(["late"], ["late"]),
+        [],
+    ]
+
+
+def test_a_little_more_than_fits_leaves_most_remembered_and_all_of_it_true() -> None:
+    rows = [noted(f"app-{number}") for number in range(100)]
+    whole = Remembered()
+    truth = [whole.written(row) for row in rows]
+    most = whole.bytes * 9 // 10
+    remembered = Remembered(most_bytes=most)
+    for _ in range(5):
+        last = [remembered.written(row) for row in rows]
+        assert last == truth
+        assert remembered.bytes <= most
+    again = [remembered.written(row) for row in rows]
+    assert sum(old is new for old, new in zip(last, again, strict=True)) > 50
+
+
+def test_what_is_very_large_makes_nothing_forgotten() -> None:
+    remembered = Remembered(most_bytes=LARGEST)
+    small = remembered.written(noted("small"))
+    said = "x" * LARGEST
+    assert errors(remembered, noted("huge", errors=f'["{said}"]')) == [said]
+    assert remembered.written(noted("small")) is small
 
 
 async def test_what_a_resource_manager_says_is_shown_at_once_and_in_every_way(
