@@ -186,7 +186,9 @@ class MemoryWorld:
             m.node and m.system_id in members for m in self.machines
         ):
             del self.members[cluster]
-            self.nodes.pop(cluster, None)
+            gone = self.nodes.pop(cluster, set())
+            for known in (self.cordoned, self.shut, self.marked, self.tainted):
+                known -= gone
 
     def servers(self, cluster: str) -> list[Metal]:
         """The machines on which the API servers of a cluster run."""

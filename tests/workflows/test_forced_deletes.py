@@ -69,6 +69,20 @@ async def test_a_delete_that_is_stuck_is_taken_over(opened: Opening) -> None:
         assert again.stage is Stage.SUCCEEDED
 
 
+async def test_a_node_that_somebody_closed_is_closed_no_more_when_its_cluster_is_gone(
+    opened: Opening,
+) -> None:
+    """Say, a hand of an upgrade that was pushed aside. What the API knew goes with its hosts."""
+    async with opened() as place:
+        await place.create()
+        for state in (await place.clusters.nodes("blue")).slots:
+            place.world.cordoned.add(state.slot.name)
+            place.world.marked.add(state.slot.name)
+        assert (await forced(place)).stage is Stage.SUCCEEDED
+        assert not place.world.cordoned
+        assert not place.world.marked
+
+
 async def test_nothing_outlives_a_delete_that_was_forced(opened: Opening) -> None:
     """An operation pushed aside by a delete that is pushed aside itself writes nothing more."""
     async with opened() as place:
