@@ -54,6 +54,27 @@ def seen(place: Place, *words: str, until: Callable[[Any], bool]) -> Any:
     return told
 
 
+def ready(place: Place, count: int) -> str:
+    """What kubectl says of the nodes, of which so many are Ready."""
+    nodes = place.other(KUBECTL, "get", "nodes")
+    assert nodes.returncode == 0, nodes.stderr
+    assert nodes.stdout.count(" Ready ") == count, nodes.stdout
+    return nodes.stdout
+
+
+def comes_and_goes_with_its_data(place: Place) -> None:
+    """A cluster with a pool of Ceph, which is deleted only when that is said."""
+    created = place.run("cluster", "create", "blue", "--storage", "--wait")
+    assert created.returncode == 0, created.stderr
+    [pool] = held(place)["pools"]
+    assert held(place)["users"] == [f"client.{pool.removesuffix('-rbd')}-csi"]
+    asked = place.run("cluster", "delete", "blue", "--yes", "--wait")
+    assert f"in the pool {pool}" in asked.stderr
+    deleted = place.run("cluster", "delete", "blue", "--yes", "--delete-data", "blue", "--wait")
+    assert deleted.returncode == 0, deleted.stderr
+    assert held(place) == {"pools": [], "users": [], "switches": []}
+
+
 @pytest.mark.timeout(240)
 def test_one_command_brings_up_a_cluster_that_kubectl_can_use(place: Place) -> None:
     with place.up() as site:
@@ -70,10 +91,7 @@ def test_one_command_brings_up_a_cluster_that_kubectl_can_use(place: Place) -> N
         (place.home / ".kube" / "config").write_text("apiVersion: v1\nkind: Config\n")
         merged = place.run("cluster", "kubeconfig", "hello", "--merge", "--use")
         assert merged.returncode == 0, merged.stderr
-        nodes = place.other(KUBECTL, "get", "nodes")
-        assert nodes.returncode == 0, nodes.stderr
-        assert nodes.stdout.count(" Ready ") == 3
-        assert "control-plane" in nodes.stdout
+        assert "control-plane" in ready(place, 3)
         assert list((place.home / ".kube").glob("*backup*")), "no backup of what was there"
 
         assert "app shop runs on the cloudlets tele/west, tele/east" in site.said
@@ -84,22 +102,18 @@ def test_one_command_brings_up_a_cluster_that_kubectl_can_use(place: Place) -> N
 
         added = place.run("pool", "add", "hello", "more=1", "--wait")
         assert added.returncode == 0, added.stderr
-        nodes = place.other(KUBECTL, "get", "nodes")
-        assert nodes.stdout.count(" Ready ") == 4
-        assert "more-" in nodes.stdout
+        assert "more-" in ready(place, 4)
         dropped = place.run("pool", "delete", "hello", "more", "--wait")
         assert dropped.returncode == 0, dropped.stderr
-        nodes = place.other(KUBECTL, "get", "nodes")
-        assert nodes.stdout.count(" Ready ") == 3
-        assert "more-" not in nodes.stdout
+        nodes = ready(place, 3)
+        assert "more-" not in nodes
 
-        worker = next(line.split() for line in nodes.stdout.splitlines() if " worker " in line)
-        asyncio.run(switched_off(place, worker[0]))
-        mended = place.run("cluster", "repair", "hello", "--node", worker[0], "--wait")
+        worker = next(line.split()[0] for line in nodes.splitlines() if " worker " in line)
+        asyncio.run(switched_off(place, worker))
+        mended = place.run("cluster", "repair", "hello", "--node", worker, "--wait")
         assert mended.returncode == 0, mended.stderr
         assert "1 node mended" in mended.stdout
-        nodes = place.other(KUBECTL, "get", "nodes")
-        assert nodes.stdout.count(" Ready ") == 3
+        ready(place, 3)
         assert "nothing needs to be done" in place.run("cluster", "why", "hello").stdout
 
         second = place.run("up")
@@ -117,21 +131,12 @@ def test_one_command_brings_up_a_cluster_that_kubectl_can_use(place: Place) -> N
     with place.up() as again:
         again.until("^up\\. Ctrl-C")
         assert "hello is here already: RUNNING" in again.said
-        nodes = place.other(KUBECTL, "get", "nodes")
-        assert nodes.stdout.count(" Ready ") == 3, nodes.stderr
+        ready(place, 3)
         status = seen(place, "status", until=lambda told: told["status"] == "HEALTH_OK")
         assert (status["status"], status["osd"]["up"]) == ("HEALTH_OK", 6)
         home = seen(place, "upgrade", until=lambda told: bool(told["kube"]))
         assert (home["kube"], home["nodes"]) == ("1.32.1", "3")
-        created = place.run("cluster", "create", "blue", "--storage", "--wait")
-        assert created.returncode == 0, created.stderr
-        [pool] = held(place)["pools"]
-        assert held(place)["users"] == [f"client.{pool.removesuffix('-rbd')}-csi"]
-        asked = place.run("cluster", "delete", "blue", "--yes", "--wait")
-        assert f"in the pool {pool}" in asked.stderr
-        deleted = place.run("cluster", "delete", "blue", "--yes", "--delete-data", "blue", "--wait")
-        assert deleted.returncode == 0, deleted.stderr
-        assert held(place) == {"pools": [], "users": [], "switches": []}
+        comes_and_goes_with_its_data(place)
         deleted = place.run("cluster", "delete", "hello", "--yes", "--wait")
         assert deleted.returncode == 0, deleted.stderr
         gone = place.run("cluster", "get", "hello")

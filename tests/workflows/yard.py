@@ -331,6 +331,28 @@ class Yard:
             return None
 
 
+def _hands(
+    world: MemoryWorld, storage: StoragePort, watching: Watching, failed_machine: FailedMachine
+) -> list[object]:
+    """What touches the world."""
+    return [
+        Machines(MemoryMachines(world), failed_machine),
+        Endpoints(MemoryEndpoints(world)),
+        Kubeadm(MemoryNodes(world)),
+        Kubernetes(MemoryApi(world)),
+        Storage(storage, apart_seconds=0),
+        watching,
+    ]
+
+
+def _watching(
+    world: MemoryWorld, watches: Watches, rhythm: Rhythm, tolerance: Tolerance
+) -> Watching:
+    api, machines = MemoryApi(world), MemoryMachines(world)
+    nodes, endpoints = MemoryNodes(world), MemoryEndpoints(world)
+    return Watching(watches, api, machines, nodes, endpoints, rhythm, tolerance)
+
+
 @asynccontextmanager
 async def yard(
     client: Client,
@@ -357,22 +379,8 @@ async def yard(
     tracks = tracking.Tracking(database, EdgeTerms())
     repairs = Repairs(database, prudence)
     shunning = quarantine.Quarantine(database, QuarantineTerms())
-    hands = [
-        Machines(MemoryMachines(world), failed_machine),
-        Endpoints(MemoryEndpoints(world)),
-        Kubeadm(MemoryNodes(world)),
-        Kubernetes(MemoryApi(world)),
-        Storage(storage or MemoryStorage(world), apart_seconds=0),
-        Watching(
-            watches,
-            MemoryApi(world),
-            MemoryMachines(world),
-            MemoryNodes(world),
-            MemoryEndpoints(world),
-            rhythm,
-            tolerance,
-        ),
-    ]
+    watching = _watching(world, watches, rhythm, tolerance)
+    hands = _hands(world, storage or MemoryStorage(world), watching, failed_machine)
     books = [
         Progress(operations, clusters, journal),
         Sweeping(operations, clusters, tracks, Stocks(database), watches),
