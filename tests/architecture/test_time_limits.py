@@ -17,6 +17,12 @@ SHORT_SECONDS = 2
 """A shorter one waits for something that is not to happen."""
 
 
+def is_short(limit: ast.expr) -> bool:
+    if not isinstance(limit, ast.Constant) or not isinstance(limit.value, int | float):
+        return False
+    return limit.value < SHORT_SECONDS
+
+
 def fixed_limits(path: Path) -> list[int]:
     """The lines of calls of `asyncio.timeout` with a limit for a quiet machine."""
     return [
@@ -24,7 +30,7 @@ def fixed_limits(path: Path) -> list[int]:
         for call in ast.walk(ast.parse(path.read_text()))
         if isinstance(call, ast.Call)
         and ast.unparse(call.func) == "asyncio.timeout"
-        and not (isinstance(call.args[0], ast.Constant) and call.args[0].value < SHORT_SECONDS)
+        and not is_short(call.args[0])
         and not ast.unparse(call.args[0]).startswith("grown(")
     ]
 
