@@ -36,10 +36,10 @@ FOREIGN: tuple[dict[str, object], ...] = (
     {"command": ("sh", "-c", "id")},
     {"probe": ("sh", "-c", "id")},
     {"environment": (("BASH_FUNC_sleep%%", "() { id; }"),)},
-    {"environment": (("LD_PRELOAD", "/tmp/evil.so"),)},
-    {"environment": (("PATH", "/tmp"),)},
-    {"environment": (("PYTHONPATH", "/tmp"),)},
-    {"environment": (("ENV", "/tmp/evil"),)},
+    {"environment": (("LD_PRELOAD", "/var/evil.so"),)},
+    {"environment": (("PATH", "/var"),)},
+    {"environment": (("PYTHONPATH", "/var"),)},
+    {"environment": (("ENV", "/var/evil"),)},
 )
 
 
@@ -89,8 +89,8 @@ async def test_no_two_instances_share_a_user(processes: Processes, tmp_path: Pat
         await processes.create(spec)
         await processes.start(spec.pod)
         pid = (await processes.inspect(spec.pod)).pid
-        users.add(Path(f"/proc/{pid}").stat().st_uid)
-        work = (tmp_path / "pods" / spec.pod / "work").stat()
+        users.add(os.stat(f"/proc/{pid}").st_uid)
+        work = os.stat(tmp_path / "pods" / spec.pod / "work")
         assert (work.st_uid in users, work.st_mode & 0o077) == (True, 0)
     assert len(users) == 2
     assert not users & {0, 65534}
