@@ -21,7 +21,7 @@ from domain.cluster import DrainPolicy
 from domain.errors import Invalid
 from domain.instance import Restart
 from domain.quarantine import FailedMachine
-from systems import BELOW_STATE, STATE, Ceph, Maas, Part, SimulatedSite
+from systems import BELOW_STATE, HIDDEN, STATE, Ceph, Maas, Part, SimulatedSite
 
 PREFIX = "WINDLASS_"
 
@@ -320,6 +320,7 @@ class Settings(BaseSettings):
         (),
         description="a command and its arguments that prints the keys instead, NAME BASE64 a line; "
         "empty: the key file has them",
+        json_schema_extra={HIDDEN: True},
     )
     backups: Path = Field(
         Path(BELOW_STATE["backups"].format(STATE)),

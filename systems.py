@@ -23,6 +23,10 @@ BELOW_STATE = {
 """What lies below `state`, wherever that is, unless somebody says where it is."""
 
 
+HIDDEN = "hidden"
+"""Marks settings that may hold a secret although they are no secret by type."""
+
+
 class Part(BaseModel):
     """Settings that belong together."""
 
