@@ -17,7 +17,7 @@ from store.engine import Database
 from tests.api.caller import Caller, refused
 from tests.api.signed import Entry, bearer, counted, people
 from tests.api.web import call
-from tests.passwords import WRONG
+from tests.support.passwords import WRONG
 
 PROXIES = ("10.0.0.0/8", "2001:db8:ffff::/48", "127.0.0.1/32")
 CALLER, OTHER = "203.0.113.7", "203.0.113.8"

@@ -20,7 +20,7 @@ from tests.api.signed import bearer
 from tests.api.test_closed_web import Method
 from tests.api.test_strange_requests import filled
 from tests.api.web import CODES, Answer, call
-from tests.passwords import PASSWORD
+from tests.support.passwords import PASSWORD
 
 Document: TypeAlias = Any
 Path: TypeAlias = tuple[str, ...]

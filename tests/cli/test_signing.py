@@ -12,7 +12,7 @@ import pytest
 from settings import Tls
 from tests.api.closed import Closed, closed
 from tests.cli.running import Outcome, Windlass, in_process
-from tests.passwords import BETTER, PASSWORD
+from tests.support.passwords import BETTER, PASSWORD
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from tests.conformance.environments import said
 from tests.conformance.processes import EndedBadlyError, done, running
 from tests.conformance.stage import BUILD, MissingError, Stage
 from tests.domain.ceph import seen
-from tests.passwords import PASSWORD
+from tests.support.passwords import PASSWORD
 
 PAGE = Path(__file__).with_name("page") / "index.html"
 INSTALL = ("apt-get", "install", "-y", "--no-install-recommends", "chromium")
