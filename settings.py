@@ -16,13 +16,13 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from auth_settings import Auth as Auth
-from auth_settings import Tls as Tls
 from domain.cluster import DrainPolicy
 from domain.errors import Invalid
 from domain.instance import Restart
 from domain.quarantine import FailedMachine
 from systems import BELOW_STATE, HIDDEN, STATE, Ceph, Maas, Part, SimulatedSite
+from systems import Auth as Auth
+from systems import Tls as Tls
 
 PREFIX = "WINDLASS_"
 
