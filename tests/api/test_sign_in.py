@@ -23,6 +23,7 @@ from store.rows import now
 from store.tokens import Tokens, digest_of
 from tests.api.caller import Caller, refused, under, wanted
 from tests.api.signed import PASSWORD, Entry, bearer, counted, people
+from tests.support.load import grown, limit
 
 
 @pytest.fixture
@@ -206,7 +207,7 @@ async def test_a_stream_ends_with_the_token_that_opened_it(
         while await watched.read():
             pass
 
-    assert (await refused(asyncio.wait_for(to_its_end(), 20))).reason == "INVALID_TOKEN"
+    assert (await refused(asyncio.wait_for(to_its_end(), grown(20)))).reason == "INVALID_TOKEN"
     assert not kept.done()
     kept.cancel()
 
@@ -236,12 +237,12 @@ class TestOfShortIdleness:
             asked = pb.CheckTokenRequest(token=token)  # which is no use of it
             return (await entry.auth.CheckToken(asked, timeout=20)).success
 
-        async with asyncio.timeout(30):
+        async with limit(30):
             while now() < first.expires + timedelta(seconds=1):  # by a clock that is not ours
                 assert await good()
         assert not watched.done()
         watched.cancel()
-        async with asyncio.timeout(30):
+        async with limit(30):
             while await good():
                 pass
 
