@@ -1,4 +1,4 @@
-"""Parts of `settings.py`: the systems that we stand on, the simulated ones too, and who is let in."""
+"""Parts of `settings.py`: the systems that we stand on, simulated ones too, and who is let in."""
 
 import asyncio
 from datetime import timedelta
