@@ -5,7 +5,6 @@ names), then the environment (WINDLASS_GRPC_ADDRESS, WINDLASS_SITE__PORT), then 
 
 import os
 from datetime import timedelta
-from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,10 +18,11 @@ from pydantic_settings import (
 
 from domain.cluster import DrainPolicy
 from domain.errors import Invalid
+from domain.instance import Restart
 from domain.quarantine import FailedMachine
-from node_settings import Agent as Agent
-from node_settings import Nodes as Nodes
-from systems import BELOW_STATE, STATE, Ceph, Maas, Part, SimulatedSite
+from systems import BELOW_STATE, HIDDEN, STATE, Ceph, Maas, Part, SimulatedSite
+from systems import Auth as Auth
+from systems import Tls as Tls
 
 PREFIX = "WINDLASS_"
 
@@ -126,25 +126,6 @@ class Kaas(Part):
     machines_per_cluster: int = Field(1000, description="the most machines one cluster may have")
 
 
-class Auth(Part):
-    mode: Literal["", "open", "required"] = Field(
-        "", description="whether callers sign in; empty: unless all doors are on loopback"
-    )
-    open_beyond_loopback: bool = Field(
-        False, description="said besides `open` where others reach us: they may do everything"
-    )
-    password_login: bool = Field(True, description="whether a password is good for a token")
-    token_lifetime: timedelta = Field(
-        timedelta(hours=12), le=timedelta(hours=26), description="how long a sign-in lasts"
-    )
-    token_idle: timedelta = Field(timedelta(hours=1), description="unused at most so long; 0: any")
-    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = Field(
-        (),
-        description="networks of the proxies that are believed about whom they call for "
-        "(`x-forwarded-for`), on both doors; empty: none",
-    )
-
-
 def _usual(what: str) -> Any:
     return Field(None, description=f"what a resource manager gets to {what}")
 
@@ -207,6 +188,67 @@ class Pods(Part):
     log_mb: int = Field(16, ge=1, description="how much is kept of what one app writes, in MB")
 
 
+class Agent(Part):
+    embedded: int = Field(3, ge=0, description="how many nodes `windlass up` runs")
+    node: str = Field("", description="the node's id; empty: this machine's name")
+    runtime: Literal["auto", "podman", "process", "simulated"] = Field(
+        "auto",
+        description="what carries pods. auto: podman, and below `windlass up` process where podman "
+        "does not work; process isolates nothing and is no place for tenants",
+    )
+    process_fallback: bool = Field(
+        False, description="whether auto may be process; `windlass up` sets it for its nodes"
+    )
+    process_commands: bool = Field(
+        False,
+        description="development alone: process takes commands, exec and any environment, so that "
+        "who creates instances runs anything on this machine",
+    )
+    control: str = Field("127.0.0.1:9020", description="where the control plane serves gRPC")
+    listen: str = Field("127.0.0.1:50053", description="where the agent serves gRPC")
+    address: str = Field("", description="where it is reached; empty: where it listens")
+    certificate_file: Path | None = Field(None, description="PEM; none: its id is its token")
+    key_file: Path | None = Field(None, description="its key; with both the agent speaks TLS alone")
+    plaintext: bool = Field(False, description="listen beyond this machine without encryption")
+    pool: str = Field("", description="the pool that the node belongs to")
+    labels: dict[str, str] = Field({}, description="what instances can ask of a node")
+    cpu: int = Field(0, description="thousandths of a core that it offers; 0: all")
+    memory_mb: int = Field(0, description="memory that it offers; 0: all")
+    disk_gb: int = Field(0, description="disk that it offers; 0: all")
+    grace_seconds: float = Field(10.0, le=25, description="between SIGTERM and SIGKILL")
+    linger_seconds: float = Field(60.0, description="how long what ended by itself is kept whole")
+    image_hours: float = Field(24.0, description="how long images are kept that nobody asks for")
+    serves_anybody: bool = Field(False, description="take any caller, as original schedulers need")
+
+
+class Nodes(Part):
+    subnets: str = Field("10.64.0.0/12", description="the network that nodes get their /24 from")
+    quarantine_seconds: float = Field(300.0, description="how long a subnet rests that was left")
+    suspect_seconds: float = Field(5.0, description="a node that is silent so long is suspect")
+    lost_seconds: float = Field(15.0, description="and so long lost: its work is done elsewhere")
+    ceiling: float = Field(0.95, gt=0, le=1, description="the share of a node that may be taken")
+    ceilings: dict[str, float] = Field({}, description="the same by pool, where it is another")
+    over_kept: timedelta = Field(
+        timedelta(days=7),
+        description="how long instances that are over are remembered, with their journals; an hour "
+        "longer than `pods.kept` at least",
+    )
+    over_most: int = Field(
+        100_000, ge=0, description="and how many; beyond that the oldest go sooner"
+    )
+    agent_port: int = Field(50053, description="where an agent is asked that does not say where")
+    bare_tokens: bool = Field(
+        True, description="whether nodes may register without a certificate whose key they prove"
+    )
+    restart: Restart = Field(Restart.NEVER, description="when instances of kudo are run again")
+    stop_removes: bool = Field(False, description="whether Stop removes, as it first did")
+    also_listen: str = Field(
+        "",
+        description="one more address of the gRPC API; empty: none, or the socket that systemd "
+        "passes",
+    )
+
+
 class Worker(Part):
     metrics_port: int = Field(9464, description="Temporal's own metrics of the worker; 0: any")
     metrics_host: str = Field("127.0.0.1", description="where metrics are served")
@@ -229,17 +271,6 @@ class Worker(Part):
     )
     deployment: str = Field("windlass", description="the worker deployment's name")
     build_id: str = Field("", description="its version; empty: unversioned")
-
-
-class Tls(Part):
-    certificate: Path | None = Field(None, description="PEM; none: nothing is encrypted")
-    key: Path | None = Field(None, description="the certificate's key, PEM")
-    client_ca: Path | None = Field(None, description="PEM; whose certificates gRPC asks for")
-    client_address: str = Field("", description="where it does so, besides; empty: everywhere")
-    ca: Path | None = Field(None, description="PEM; whom API processes trust to be one another")
-    peer_certificate: Path | None = Field(None, description="PEM; what they show one another")
-    peer_key: Path | None = Field(None, description="that certificate's key, PEM")
-    plain_beyond_loopback: bool = Field(False, description="what encrypts stands before us")
 
 
 class Settings(BaseSettings):
@@ -270,6 +301,7 @@ class Settings(BaseSettings):
         (),
         description="a command and its arguments that prints the keys instead, NAME BASE64 a line; "
         "empty: the key file has them",
+        json_schema_extra={HIDDEN: True},
     )
     backups: Path = Field(
         Path(BELOW_STATE["backups"].format(STATE)),
