@@ -4,6 +4,7 @@ and nothing else."""
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -27,12 +28,12 @@ async def processes(tmp_path: Path) -> AsyncIterator[Processes]:
     await made.close()
 
 
-def ordered(program: str = "idle", **more: object) -> Spec:
+def ordered(program: str = "idle", **more: Any) -> Spec:
     told = {"pod": str(uuid4()), "instance": "i", "name": "x", "uri": f"builtin:{program}"}
     return Spec.model_validate(told | more)
 
 
-FOREIGN: tuple[dict[str, object], ...] = (
+FOREIGN: tuple[dict[str, Any], ...] = (
     {"command": ("sh", "-c", "id")},
     {"probe": ("sh", "-c", "id")},
     {"environment": (("BASH_FUNC_sleep%%", "() { id; }"),)},
@@ -45,7 +46,7 @@ FOREIGN: tuple[dict[str, object], ...] = (
 
 @pytest.mark.parametrize("more", FOREIGN, ids=str)
 async def test_no_order_makes_a_process_run_another_program(
-    processes: Processes, more: dict[str, object]
+    processes: Processes, more: dict[str, Any]
 ) -> None:
     spec = ordered(**more)
     with pytest.raises(Forbidden) as refusal:
