@@ -20,9 +20,10 @@ from protos.gen.kaas import api_pb2 as kaas
 from protos.gen.koor.api.services.auth import auth_pb2
 from protos.gen.ops import access_pb2, clusters_pb2, operations_pb2
 from tests.api.closed import Closed
-from tests.api.signed import PASSWORD, bearer
+from tests.api.signed import bearer
 from tests.api.web import CODES, Answer, body, call, framed
 from tests.support.load import limit
+from tests.support.passwords import PASSWORD
 
 SINGLE = ("json", "proto", "grpc-web", "grpc-web+proto", "grpc-web-text", "grpc-web-text+proto")
 STREAMED = ("connect+json", "connect+proto", "grpc-web+proto", "grpc-web-text+proto")
