@@ -236,6 +236,18 @@ class Nodes(Part):
     over_most: int = Field(
         100_000, ge=0, description="and how many; beyond that the oldest go sooner"
     )
+    largest_cpu: int = Field(
+        512_000, ge=1, description="thousandths of a core that a node counts with, whatever it says"
+    )
+    largest_memory_mb: int = Field(8_000_000, ge=1, description="and memory")
+    largest_disk_gb: int = Field(1_000_000, ge=1, description="and disk")
+    per_user: int = Field(
+        256, ge=1, description="nodes that one user's tokens may register which name no single node"
+    )
+    local: bool = Field(
+        False,
+        description="whether agents may be on the API's own machine; `windlass up` sets it",
+    )
     agent_port: int = Field(50053, description="where an agent is asked that does not say where")
     bare_tokens: bool = Field(
         True, description="whether nodes may register without a certificate whose key they prove"

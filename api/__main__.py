@@ -54,6 +54,7 @@ from domain.cluster import Limits
 from domain.errors import DomainError, Unavailable
 from domain.koor_cluster import Care
 from domain.patience import chosen
+from domain.placement import Amounts
 from domain.quarantine import Terms
 from domain.repairs import Prudence
 from domain.share import PoolTerms
@@ -325,7 +326,8 @@ class Api:
         """What runs on nodes, in words of our own."""
         on, said = self.scheduling, self._settings.nodes
         terms = runs.Terms(restart=said.restart, keeps=not said.stop_removes)
-        return runs.services(on.instances, on.nodes, on.placing, self._agents, self._launch, terms)
+        rest = self._agents, self._launch, Belonging(self._vault), terms
+        return runs.services(on.instances, on.nodes, on.placing, *rest)
 
     def _checks(self) -> list[Check]:
         return [
@@ -348,11 +350,16 @@ def _scheduling(settings: Settings) -> kudo.Terms:
             quarantine=timedelta(seconds=said.quarantine_seconds),
             ceiling=said.ceiling,
             ceilings=said.ceilings,
+            largest=Amounts(
+                cpu=said.largest_cpu, memory=said.largest_memory_mb, disk=said.largest_disk_gb
+            ),
+            per_user=said.per_user,
         ),
         agent_port=said.agent_port,
         bare_tokens=said.bare_tokens,
         restart=said.restart,
         stop_removes=said.stop_removes,
+        local=said.local,
     )
 
 

@@ -22,6 +22,8 @@ class NodeRow(Row):
     says: Mapped[str]
     fingerprint: Mapped[str] = mapped_column(String(64))
     address: Mapped[str]
+    registrar: Mapped[str] = mapped_column(SORTED, server_default="")
+    """Among whose nodes it is counted. Empty: it is not."""
     pool: Mapped[str] = mapped_column(NAME)
     labels: Mapped[str]
     """JSON."""

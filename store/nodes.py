@@ -47,6 +47,10 @@ class Leases(Frozen):
     """The share of a node that may be taken."""
     ceilings: dict[str, float] = Field(default_factory=dict)
     """The same by pool, where it is another."""
+    largest: Amounts = Amounts(cpu=512_000, memory=8_000_000, disk=1_000_000)
+    """What a node may have at most: what it says beyond that is not believed."""
+    per_user: int = 256
+    """How many nodes one registrar may have that were not decided about one by one."""
 
 
 class Beat(Frozen):
@@ -70,6 +74,8 @@ class Nodes(Store):
         row = await session.get(NodeRow, who.id, with_for_update=True)
         if row is not None and (no := self._refused(row, who)) is not None:
             return no
+        if (no := await self._too_many(session, row, who)) is not None:
+            return no
         subnet = row.subnet if row is not None and row.subnet else await self._subnet(session)
         if subnet is None:
             says = f"no subnet left in {self._leases.subnets}"
@@ -80,6 +86,7 @@ class Nodes(Store):
         row.subnet, row.subnet_until = subnet, None
         row.phase, row.says = NodePhase.STARTING, ""
         row.address, row.fingerprint = who.address, who.fingerprint
+        row.registrar = who.registrar
         row.ceiling = self._leases.ceilings.get(who.pool, self._leases.ceiling)
         row.pool, row.labels, row.runtime = who.pool, written(who.labels), who.runtime
         row.heard = now()
@@ -98,7 +105,7 @@ class Nodes(Store):
     ) -> None:
         """Take in what a node says of itself. NotFound if it is not registered."""
         row = await session.get(NodeRow, node, with_for_update=True)
-        if row is None or row.phase == NodePhase.GONE:
+        if row is None or row.phase == NodePhase.GONE or row.subnet is None:
             raise _unknown(node, "register first")
         if said is Said.RUNNING and limit is None:
             raise Invalid(
@@ -111,6 +118,7 @@ class Nodes(Store):
         if row.phase == NodePhase.GONE:
             self._gone(row, says or "Bye from the cluster")
         if limit is not None:
+            limit = _least(limit, self._leases.largest)
             row.limit_cpu, row.limit_memory, row.limit_disk = limit.cpu, limit.memory, limit.disk
             row.room_cpu = below(limit.cpu, row.ceiling)
             row.room_memory = below(limit.memory, row.ceiling)
@@ -152,6 +160,24 @@ class Nodes(Store):
         row.phase = NodePhase.GONE
         self._gone(row, "Bye from the cluster")
         return True
+
+    @transaction
+    async def free(self, session: AsyncSession, node: str) -> None:
+        """Have another agent be able to register an id. Conflict while its node is there."""
+        row = await session.get(NodeRow, node, with_for_update=True)
+        if row is None:
+            raise _unknown(node, "windlass node list --all shows those that there were")
+        if row.phase in LIVING:
+            raise Conflict(
+                f"node {node} is there",
+                subject=node,
+                reason="NODE_IN_USE",
+                do=f"windlass node drain {node}, then end its agent",
+            )
+        row.fingerprint = row.registrar = ""
+        if row.phase != NodePhase.GONE:
+            row.phase = NodePhase.GONE
+            self._gone(row, "its id was freed")
 
     @transaction
     async def expire(self, session: AsyncSession) -> list[str]:
@@ -254,10 +280,26 @@ class Nodes(Store):
             return Registered(outcome=Welcome.BAD_CERTIFICATE, says=says)
         return None
 
+    async def _too_many(
+        self, session: AsyncSession, row: NodeRow | None, who: Candidate
+    ) -> Registered | None:
+        """Why a registrar may have no further node. Those count that hold a subnet."""
+        if not who.registrar or (row is not None and row.subnet and row.registrar == who.registrar):
+            return None
+        mine = (NodeRow.registrar == who.registrar) & NodeRow.subnet.is_not(None)
+        count = await session.scalar(select(func.count()).where(mine)) or 0
+        if count < self._leases.per_user:
+            return None
+        says = f"{who.registrar} has {count} nodes, and may have no more (WINDLASS_NODES__PER_USER)"
+        return Registered(outcome=Welcome.NO_SUBNET, says=says)
+
     async def _subnet(self, session: AsyncSession) -> str | None:
         """The lowest subnet that is free; one whose quarantine is over is taken from its last
-        holder."""
-        past = (NodeRow.phase == NodePhase.GONE) & (NodeRow.subnet_until <= now())
+        holder, be that gone or lost."""
+        given_up = now() - self._leases.lost - self._leases.quarantine
+        past = ((NodeRow.phase == NodePhase.GONE) & (NodeRow.subnet_until <= now())) | (
+            (NodeRow.phase == NodePhase.LOST) & (NodeRow.heard <= given_up)
+        )
         await session.execute(update(NodeRow).where(past).values(subnet=None, subnet_until=None))
         held = await session.scalars(select(NodeRow.subnet).where(NodeRow.subnet.is_not(None)))
         return lowest_free(self._network, {subnet for subnet in held if subnet})
@@ -309,6 +351,14 @@ def _row(who: Candidate) -> NodeRow:
         for name in Amounts.model_fields
     }
     return NodeRow(id=who.id, cordoned=False, drain_until=None, **nothing)
+
+
+def _least(one: Amounts, other: Amounts) -> Amounts:
+    return Amounts(
+        cpu=min(one.cpu, other.cpu),
+        memory=min(one.memory, other.memory),
+        disk=min(one.disk, other.disk),
+    )
 
 
 def _unknown(node: str, do: str) -> NotFound:
