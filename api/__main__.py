@@ -54,7 +54,6 @@ from domain.cluster import Limits
 from domain.errors import DomainError, Unavailable
 from domain.koor_cluster import Care
 from domain.patience import chosen
-from domain.placement import Amounts
 from domain.quarantine import Terms
 from domain.repairs import Prudence
 from domain.share import PoolTerms
@@ -350,9 +349,7 @@ def _scheduling(settings: Settings) -> kudo.Terms:
             quarantine=timedelta(seconds=said.quarantine_seconds),
             ceiling=said.ceiling,
             ceilings=said.ceilings,
-            largest=Amounts(
-                cpu=said.largest_cpu, memory=said.largest_memory_mb, disk=said.largest_disk_gb
-            ),
+            largest=said.largest,
             per_user=said.per_user,
         ),
         agent_port=said.agent_port,

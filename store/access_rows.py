@@ -51,10 +51,10 @@ class TokenRow(Row):
     cloudlets: Mapped[str] = mapped_column(server_default="[]")
     """JSON: OPERATOR/NAME of the only ones that it may speak of. Empty: agents
     of none, all others of any."""
-    nodes: Mapped[str] = mapped_column(server_default="[]")
-    """JSON: the only nodes that an agent may speak for with it."""
     parent: Mapped[str] = mapped_column(DIGEST, server_default="")
     """The token that it was made with, by its digest, and with which it ends. Empty: none."""
+    nodes: Mapped[str] = mapped_column(server_default="[]")
+    """JSON: the only nodes that an agent may speak for with it."""
 
 
 class AttemptRow(Row):
