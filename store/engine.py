@@ -22,6 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from domain.errors import Invalid, Unavailable
 from store import rehearsal
+from store.clock import Clock
 from store.sqlite import Connection
 
 TRIES = 8
@@ -69,6 +70,7 @@ class Database:
         self._engines = {
             writes: self.engine.execution_options(writes=writes) for writes in (False, True)
         }
+        self.clock = Clock(is_sqlite=self.is_sqlite)
         # One writer of this process at a time: SQLite's own waiting polls, a lock is handed over.
         self._writing = asyncio.Lock() if self.is_sqlite else None
         if self.is_sqlite:
@@ -80,6 +82,7 @@ class Database:
         """A transaction that commits if the block ends well."""
         async with self._writing if writes and self._writing else nullcontext():
             fresh = AsyncSession(self._engines[writes], expire_on_commit=False)
+            self.clock.join(fresh, writes=writes)
             async with fresh as session, session.begin():
                 yield session
 

@@ -19,6 +19,7 @@ from domain.node import AWAY
 from domain.pod import TENANT, Image, Pod, PodState
 from domain.report import ImageGone, LogPiece, Report, Told
 from domain.window import PAGE
+from store.clock import moment
 from store.engine import Database, Store, reading, transaction
 from store.node_rows import NodeRow
 from store.pulse import Pulse
@@ -198,8 +199,8 @@ class FleetWindow(Store):
     async def forget(self, session: AsyncSession, older_than: timedelta) -> None:
         """Drop records of pods that are long gone, with their logs, and old events; and all that
         was told by nodes which are away for as long, of which nobody will say how it ended."""
-        edge = now() - older_than
-        away = select(NodeRow.id).where(_away(), NodeRow.heard < edge)
+        edge, lost = now() - older_than, await moment(session) - older_than
+        away = select(NodeRow.id).where(_away(), NodeRow.heard < lost)
         gone = or_(PodRow.garbage < edge, PodRow.node.in_(away))
         await session.execute(delete(LogRow).where(LogRow.pod.in_(select(PodRow.id).where(gone))))
         await session.execute(delete(PodRow).where(gone))

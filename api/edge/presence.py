@@ -10,6 +10,7 @@ import structlog
 
 from api.door import Admit
 from domain.errors import DomainError
+from store.clock import Reading
 from store.controllers import Controllers
 
 PER_LEASE = 3
@@ -35,6 +36,8 @@ class Presence:
         self._admit = admit
         self._lapsed = lapsed
         self._kept = False
+        self._read: Reading | None = None
+        self._patient_until = 0.0
         self._entered = asyncio.Event()
         self._address = ""
 
@@ -72,13 +75,24 @@ class Presence:
             if not self._entered.is_set():
                 await self._controllers.enter(address, self._lease)
                 self._entered.set()
-            elif not await self._controllers.keep(address, self._lease):
+            elif not await self._controllers.keep(
+                address, self._lease, sweeps=await self._is_over()
+            ):
                 log.warning("taken for dead", address=address)
                 self._lapsed()
         except DomainError as error:
             log.warning("lease not kept", error=error.message)
         except Exception:
             log.exception("lease went wrong")
+
+    async def _is_over(self) -> bool:
+        """Whether a lease that is over was not renewed: since a lease this process reads a clock
+        that was not set, so the others have had the time to renew theirs."""
+        read, was = await self._controllers.clock(), self._read
+        self._read = read
+        if was is None or read.has_stepped(was):
+            self._patient_until = read.after + self._lease.total_seconds()
+        return read.after >= self._patient_until
 
     async def _leave(self, address: str) -> None:
         try:
