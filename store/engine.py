@@ -24,6 +24,7 @@ from domain.errors import Invalid, Unavailable
 from store import rehearsal
 from store.clock import Clock
 from store.sqlite import Connection
+from store.visibility import APPLICATION
 
 TRIES = 8
 """How often a colliding transaction is run before its error is the caller's."""
@@ -66,6 +67,7 @@ class Database:
             options["pool_use_lifo"] = True  # the connection used last has its pages in memory
         else:
             options["pool_pre_ping"] = True
+            options["connect_args"] = {"server_settings": {"application_name": APPLICATION}}
         self.engine = create_async_engine(self.url, **options)
         self._engines = {
             writes: self.engine.execution_options(writes=writes) for writes in (False, True)
