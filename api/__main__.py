@@ -22,7 +22,7 @@ from api.ceph import services
 from api.door import Door, Service
 from api.edge import gateway
 from api.edge import serving as edge
-from api.edge.presence import Presence, reached_at
+from api.edge.presence import Presence, reached_at, taken
 from api.edge.progress import Progress
 from api.entrance import Entrance, entrance
 from api.kaas.cluster import Cluster, Offer
@@ -67,6 +67,7 @@ from protos.gen.rkt import api_pb2 as rkt_pb2
 from settings import Settings, read
 from store import operations as store
 from store.changes import Changes
+from store.claim import Claim
 from store.clusters import Building, Clusters
 from store.controllers import Controllers
 from store.engine import Database
@@ -123,7 +124,10 @@ class Api:
             self._operations, launch, meters, self.admit, window=window, forget=forget
         )
         legacy, lease = settings.edge.legacy_codes, settings.edge.controller_lease
-        self._presence = Presence(Controllers(self._database), lease, self.admit, self._lapsed)
+        claims = partial(Claim, self._database)
+        self._presence = Presence(
+            Controllers(self._database), lease, self.admit, self._lapsed, claims
+        )
         self._notifying = edge.Notifying(self._database, self._presence, launch.nudge_soon, legacy)
         meters.add(self._notifying.measured)
         self._agents = NodeAgents(self._vault)
@@ -191,11 +195,16 @@ class Api:
     async def start(self) -> tuple[str, str]:
         """Open both doors, and return their addresses."""
         said = self._settings
+        known = reached_at(said.edge.external_address, said.grpc_address)
+        if not known.endswith(":0"):  # before anybody can call what another may be serving
+            await self._presence.claim(known)
         grpc = await self._server.start(said.grpc_address, self._also, said.tls.client_address)
         if said.edge.notify_address:
             self.notify_address = await self._notify.start(said.edge.notify_address)
-        http = await self._web.start()  # the last, since it says that we are ready
         address = reached_at(said.edge.external_address, grpc)
+        if address != known:
+            await self._presence.claim(address)
+        http = await self._web.start()  # the last, since it says that we are ready
         works = (
             self._sweep.run(),
             self._presence.run(address),
@@ -204,6 +213,16 @@ class Api:
         )
         self._beside = [asyncio.create_task(work) for work in works]
         return grpc, http
+
+    async def until(self, told: asyncio.Event) -> None:
+        """Until it is to end. Conflict if another process turns out to serve as its address."""
+        refused = self._presence.refused
+        waiting = [asyncio.create_task(each.wait()) for each in (told, refused)]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for each in waiting:
+            each.cancel()
+        if refused.is_set():
+            raise taken(self._presence.address)
 
     async def stop(self) -> None:
         """Let what is under way end, in the order in which others notice."""
@@ -216,6 +235,7 @@ class Api:
             work.cancel()
             with suppress(asyncio.CancelledError):
                 await work
+        await self._presence.close()
         await self._entrance.close()
         await self._launch.close()
         await self._pods.close()
@@ -371,7 +391,7 @@ async def serve(settings: Settings) -> None:
         grpc, http = await api.start()
         collecting.settle()
         log.info("ready", grpc=grpc, http=http, notify=api.notify_address)
-        await told.wait()
+        await api.until(told)
         log.info("draining")
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):

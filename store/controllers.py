@@ -8,7 +8,7 @@ may be apart by any amount."""
 from collections.abc import Sequence
 from datetime import timedelta
 
-from sqlalchemy import ColumnElement, delete, select, update
+from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.record import Noun
@@ -29,7 +29,7 @@ class Controllers(Store):
     async def enter(self, session: AsyncSession, address: str, lease: timedelta) -> None:
         """Be there for a lease, as one that knows nothing yet: what a former life at the same
         address has left is swept away."""
-        await _sweep(session, ControllerRow.address == address)
+        await _sweep(session, [address])
         await session.merge(ControllerRow(address=address, until=await moment(session) + lease))
 
     @transaction
@@ -46,7 +46,8 @@ class Controllers(Store):
         late = update(ControllerRow).where(others, ControllerRow.until > present + AHEAD * lease)
         await session.execute(late.values(until=present + lease))
         if sweeps:
-            await _sweep(session, others & (ControllerRow.until <= present))
+            over = select(ControllerRow.address).where(others, ControllerRow.until <= present)
+            await _sweep(session, (await session.scalars(over)).all())
         await session.merge(ControllerRow(address=address, until=present + lease))
         return known
 
@@ -67,8 +68,8 @@ class Controllers(Store):
         return (await session.scalars(alive.order_by(ControllerRow.address).limit(MOST))).all()
 
 
-async def _sweep(session: AsyncSession, gone: ColumnElement[bool]) -> None:
-    for address in (await session.scalars(select(ControllerRow.address).where(gone))).all():
+async def _sweep(session: AsyncSession, addresses: Sequence[str]) -> None:
+    for address in addresses:
         for key in await shelf.yielding(session, Noun.CLOUDLET_INFO, Noun.CONTROLLER, address):
             await shelf.remove(session, Noun.CLOUDLET_INFO, key)
         await session.execute(delete(ControllerRow).where(ControllerRow.address == address))
