@@ -52,6 +52,7 @@ class NotifyApi(NotifyApiServicer):
             raise Refusal.NOTIFY_VERSION()
         binding.hold_to_own(filtered=asked.filter_cloudlet_key)
         await self._presence.entered()
+        self._streams.begin_after(self._presence.last_stream)
         wants = [noun for name, noun in notices.NOUNS.items() if name in asked.want_objs]
         async with self._streams.opened(wants, filtered=asked.filter_cloudlet_key) as stream:
             yield notices.hello(asked)
