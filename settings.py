@@ -192,7 +192,17 @@ class Agent(Part):
     embedded: int = Field(3, ge=0, description="how many nodes `windlass up` runs")
     node: str = Field("", description="the node's id; empty: this machine's name")
     runtime: Literal["auto", "podman", "process", "simulated"] = Field(
-        "auto", description="what carries pods. auto: podman if it proves to work, else process"
+        "auto",
+        description="what carries pods. auto: podman, and below `windlass up` process where podman "
+        "does not work; process isolates nothing and is no place for tenants",
+    )
+    process_fallback: bool = Field(
+        False, description="whether auto may be process; `windlass up` sets it for its nodes"
+    )
+    process_commands: bool = Field(
+        False,
+        description="development alone: process takes commands, exec and any environment, so that "
+        "who creates instances runs anything on this machine",
     )
     control: str = Field("127.0.0.1:9020", description="where the control plane serves gRPC")
     listen: str = Field("127.0.0.1:50053", description="where the agent serves gRPC")

@@ -12,6 +12,7 @@ from domain.ceph_releases import KNOWN
 from domain.errors import Failed
 from domain.machine import Erasing
 from domain.radar import Stability
+from domain.supplies import Supplies
 from domain.upgrade_policy import Mode, UpgradePolicy
 
 STATE = ".windlass"
@@ -39,6 +40,57 @@ class MissingKeyError(Exception):
     """There is no API key for MAAS to be found."""
 
 
+class Supply(Part):
+    """Where machines get packages and images from, if not from where the world gets them."""
+
+    image_repository: str = Field(
+        "", description="where Kubernetes' images are, in place of registry.k8s.io"
+    )
+    sandbox_image: str = Field(
+        "", description="the pods' sandbox image; empty: the one that goes with the version"
+    )
+    mirrors: dict[str, str] = Field(
+        {}, description="by registry, the URL that containerd asks first, as a JSON object"
+    )
+    package_source: str = Field(
+        "",
+        description="a line of apt's sources for Kubernetes' packages; $MINOR in it becomes the "
+        "minor version; empty: MAAS knows the repository",
+    )
+    package_key: Path | None = Field(None, description="the key that it is signed with, armoured")
+    proxy: str = Field(
+        "",
+        pattern=r"^$|^https?://[^@\s]+$",
+        description="the HTTP proxy of machines; it can be read in MAAS, so without a password",
+    )
+    no_proxy: tuple[str, ...] = Field(
+        (), description="what is not asked of it, besides private networks and the cluster's own"
+    )
+    ca_file: Path | None = Field(
+        None, description="PEM; authorities that machines trust besides their own"
+    )
+
+    def read(self) -> Supplies:
+        """The same, with what the files say. Failed if one of them cannot be read."""
+        return Supplies(
+            image_repository=self.image_repository,
+            sandbox_image=self.sandbox_image,
+            mirrors=self.mirrors,
+            package_source=self.package_source,
+            package_key=_text(self.package_key),
+            proxy=self.proxy,
+            no_proxy=self.no_proxy,
+            authorities=_text(self.ca_file),
+        )
+
+
+def _text(path: Path | None) -> str:
+    try:
+        return path.read_text() if path else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failed(f"{path} cannot be read: {error}") from error
+
+
 class Maas(Part):
     url: str = Field("http://127.0.0.1:5240/MAAS/", description="the MAAS region")
     api_key: SecretStr = Field(SecretStr(""), description="consumer:token:secret")
@@ -52,6 +104,7 @@ class Maas(Part):
         description="what becomes of the disks of machines that ran and are given back: none, "
         "quick, secure or full; erasing takes up to hours",
     )
+    supply: Supply = Supply()
 
     def key(self) -> str:
         """The API key, from the setting or the file it names."""

@@ -40,7 +40,7 @@ def folder() -> Iterator[Path]:
 async def runtime(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[Runtime]:
     made: dict[str, Runtime] = {
         "simulated": Simulated(folder=folder),
-        "process": Processes(folder),
+        "process": Processes(folder, commands=True),
         "podman": podman_in(folder),
     }
     runtime = made[request.param]
