@@ -18,8 +18,6 @@ from cli.printing import Column
 if TYPE_CHECKING:
     import httpx2
 
-    from settings import Settings
-
 SECONDS = 3.0
 """For each thing asked. A doctor who is kept waiting has found something."""
 
@@ -209,8 +207,7 @@ async def _here() -> AsyncIterator[Finding]:
         do = "install kubectl to use the clusters you make"
         yield Finding("warn", "kubectl", "not on PATH", do)
     try:
-        settings = config.loaded()
-        state = settings.state
+        state = config.loaded().state
     except Complaint as error:
         yield Finding("fail", "settings", "; ".join(error.lines), error.do)
         return
@@ -223,13 +220,14 @@ async def _here() -> AsyncIterator[Finding]:
         do = f"make {place} writable, or name another place with WINDLASS_STATE"
         yield Finding("fail", "state", f"{state} cannot be written", do)
         return
-    yield _privacy(settings)
+    yield _privacy()
 
 
-def _privacy(settings: "Settings") -> Finding:
+def _privacy() -> Finding:
     """Whether what the processes on this machine keep is for their user alone."""
     import logs
 
+    settings = config.loaded()
     if not (found := logs.exposed(settings)):
         return Finding("ok", "privacy", "nobody else can read what is kept")
     named = ", ".join(map(str, found[:3])) + (" and more" if len(found) > 3 else "")
