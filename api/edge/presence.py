@@ -53,6 +53,8 @@ class Presence:
         self._patient_until = 0.0
         self._entered = asyncio.Event()
         self._address = ""
+        self.last_stream = 0
+        """The highest number of a stream that a former life at this address held."""
 
     @property
     def address(self) -> str:
@@ -107,7 +109,7 @@ class Presence:
                 return
             self._kept = True  # before it is: a round that is cut off may have been written
             if not self._entered.is_set():
-                await self._controllers.enter(address, self._lease)
+                self.last_stream = await self._controllers.enter(address, self._lease)
                 self._entered.set()
             elif not await self._controllers.keep(
                 address, self._lease, sweeps=await self._is_over()
