@@ -22,7 +22,7 @@ from api.ceph import services
 from api.door import Door, Service
 from api.edge import gateway
 from api.edge import serving as edge
-from api.edge.presence import Presence, reached_at, taken
+from api.edge.presence import Presence, reached_at
 from api.edge.progress import Progress
 from api.entrance import Entrance, entrance
 from api.kaas.cluster import Cluster, Offer
@@ -124,11 +124,9 @@ class Api:
             self._operations, launch, meters, self.admit, window=window, forget=forget
         )
         legacy, lease = settings.edge.legacy_codes, settings.edge.controller_lease
-        claims = partial(Claim, self._database)
-        self._presence = Presence(
-            Controllers(self._database), lease, self.admit, self._lapsed, claims
-        )
-        self._notifying = edge.Notifying(self._database, self._presence, launch.nudge_soon, legacy)
+        known, claims = Controllers(self._database), partial(Claim, self._database)
+        self.presence = Presence(known, lease, self.admit, self._lapsed, claims)
+        self._notifying = edge.Notifying(self._database, self.presence, launch.nudge_soon, legacy)
         meters.add(self._notifying.measured)
         self._agents = NodeAgents(self._vault)
         asked = kudo.Asked(self._agents, Belonging(self._vault), self._vault)
@@ -195,34 +193,20 @@ class Api:
     async def start(self) -> tuple[str, str]:
         """Open both doors, and return their addresses."""
         said = self._settings
-        known = reached_at(said.edge.external_address, said.grpc_address)
-        if not known.endswith(":0"):  # before anybody can call what another may be serving
-            await self._presence.claim(known)
+        await self.presence.claim(reached_at(said.edge.external_address, said.grpc_address))
         grpc = await self._server.start(said.grpc_address, self._also, said.tls.client_address)
         if said.edge.notify_address:
             self.notify_address = await self._notify.start(said.edge.notify_address)
-        address = reached_at(said.edge.external_address, grpc)
-        if address != known:
-            await self._presence.claim(address)
+        address = await self.presence.claim(reached_at(said.edge.external_address, grpc))
         http = await self._web.start()  # the last, since it says that we are ready
         works = (
             self._sweep.run(),
-            self._presence.run(address),
+            self.presence.run(address),
             self.scheduling.leases.run(),
             self._vault.follow(),
         )
         self._beside = [asyncio.create_task(work) for work in works]
         return grpc, http
-
-    async def until(self, told: asyncio.Event) -> None:
-        """Until it is to end. Conflict if another process turns out to serve as its address."""
-        refused = self._presence.refused
-        waiting = [asyncio.create_task(each.wait()) for each in (told, refused)]
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        for each in waiting:
-            each.cancel()
-        if refused.is_set():
-            raise taken(self._presence.address)
 
     async def stop(self) -> None:
         """Let what is under way end, in the order in which others notice."""
@@ -235,7 +219,7 @@ class Api:
             work.cancel()
             with suppress(asyncio.CancelledError):
                 await work
-        await self._presence.close()
+        await self.presence.close()
         await self._entrance.close()
         await self._launch.close()
         await self._pods.close()
@@ -391,7 +375,7 @@ async def serve(settings: Settings) -> None:
         grpc, http = await api.start()
         collecting.settle()
         log.info("ready", grpc=grpc, http=http, notify=api.notify_address)
-        await api.until(told)
+        await api.presence.until(told)
         log.info("draining")
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):

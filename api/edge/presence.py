@@ -70,11 +70,13 @@ class Presence:
         """What this process writes on what it was told, once the others know it."""
         return f"{gethostname()}@{await self.entered()}"
 
-    async def claim(self, address: str) -> None:
-        """Have the address for this process alone. Conflict if another one is alive there. While
-        the database does not answer nobody knows: then it is asked again with every round."""
-        if self._claims is None:
-            return
+    async def claim(self, address: str) -> str:
+        """Have the address for this process alone, unless it has it already, or its port is not
+        known yet. Conflict if another one is alive there. While the database does not answer
+        nobody knows: then it is asked again with every round."""
+        claimed = self._claim.address if self._claim is not None else ""
+        if self._claims is None or address.endswith(":0") or address == claimed:
+            return address
         self._claim = self._claims(address)
         asked_until = asyncio.get_running_loop().time() + ENDING_SECONDS
         with suppress(Unavailable):
@@ -82,6 +84,16 @@ class Presence:
                 if asyncio.get_running_loop().time() > asked_until:
                     raise taken(address)
                 await asyncio.sleep(AGAIN_SECONDS)
+        return address
+
+    async def until(self, told: asyncio.Event) -> None:
+        """Until that event. Conflict if another process turns out to serve as the address."""
+        waiting = [asyncio.create_task(each.wait()) for each in (told, self.refused)]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for each in waiting:
+            each.cancel()
+        if self.refused.is_set():
+            raise taken(self._address)
 
     async def close(self) -> None:
         """Let another process have the address."""
