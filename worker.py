@@ -79,8 +79,8 @@ from store.tail import Tail
 from store.tracked import Terms as EdgeTerms
 from store.watches import Watches
 from systems import Ceph, MissingKeyError
-from workflows.connecting import connected
-from workflows.sealed import converter
+from workflows.connecting import Trust, connected
+from workflows.sealed import converter, warn_of_migration
 from workflows.serving import SCHEDULED, SLOTS, Serving, crew, keep, schedule
 
 PAUSE_SECONDS = 1.0
@@ -148,7 +148,7 @@ class Crew:
             Tending(self.watches, self._tolerance()),
             Quarantine(self.quarantine),
             Healing(self.repairs),
-            Caring(Storages(self._database), ceph.upgrade.mode, ceph.releases),
+            Caring(Storages(self._database), ceph.name, ceph.upgrade.mode, ceph.releases),
             self._placing(),
         ]
 
@@ -315,12 +315,17 @@ async def serve(settings: Settings, queues: Sequence[str]) -> None:
         prefix=settings.temporal.queue_prefix,
         deployment=settings.worker.deployment,
         build_id=settings.worker.build_id,
+        migration=settings.temporal.migration,
     )
     beside: list[asyncio.Task[None]] = []
     try:
         if not await vetted(crewing.vault, stop):
             return
-        connecting = connected(*_temporal(settings), converter(crewing.seal))
+        migration = settings.temporal.migration
+        warn_of_migration(migration)
+        trust = Trust(**settings.temporal.trust())
+        sealing = converter(crewing.seal, migration)
+        connecting = connected(*_temporal(settings), sealing, trust)
         client = await unless_stopped(connecting, stop)
         if client is None:
             return

@@ -18,6 +18,8 @@ from cli.printing import Column
 if TYPE_CHECKING:
     import httpx2
 
+    from settings import Temporal
+
 SECONDS = 3.0
 """For each thing asked. A doctor who is kept waiting has found something."""
 
@@ -199,6 +201,22 @@ def _clock(date: str) -> Finding:
     return Finding(state, "clock", detail, "let both follow one time server")
 
 
+def _temporal(temporal: "Temporal") -> Finding:
+    """What it means to reach Temporal, as our settings have it."""
+    if temporal.migration.reads_old:
+        detail = (
+            f"migration is {temporal.migration}: whoever reaches Temporal can have any step done"
+        )
+        do = "unset WINDLASS_TEMPORAL__MIGRATION once what an older release began has ended"
+        return Finding("warn", "temporal access", detail, do)
+    may = "whoever reaches Temporal can stop, delay and repeat work, and command none of their own"
+    if not temporal.is_private:
+        do = "set WINDLASS_TEMPORAL__CA_FILE, __CERT_FILE and __KEY_FILE, or have a private network"
+        where = f"without TLS to {temporal.address}"
+        return Finding("warn", "temporal access", f"{where}; {may}", do)
+    return Finding("ok", "temporal access", may)
+
+
 async def _here() -> AsyncIterator[Finding]:
     """What is needed on this side."""
     if path := shutil.which("kubectl"):
@@ -207,10 +225,12 @@ async def _here() -> AsyncIterator[Finding]:
         do = "install kubectl to use the clusters you make"
         yield Finding("warn", "kubectl", "not on PATH", do)
     try:
-        state = config.loaded().state
+        settings = config.loaded()
     except Complaint as error:
         yield Finding("fail", "settings", "; ".join(error.lines), error.do)
         return
+    yield _temporal(settings.temporal)
+    state = settings.state
     place = state.absolute()
     while not place.exists():
         place = place.parent
