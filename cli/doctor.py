@@ -8,17 +8,16 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cli import config, versions
 from cli.calling import EDGE, Call
 from cli.complaints import Code, Complaint
 from cli.printing import Column
+from domain.payload_format import Migration
 
 if TYPE_CHECKING:
     import httpx2
-
-    from settings import Temporal
 
 SECONDS = 3.0
 """For each thing asked. A doctor who is kept waiting has found something."""
@@ -75,6 +74,19 @@ class Finding:
     check: str
     detail: str
     do: str = ""
+
+
+class Temporal(Protocol):
+    """How our settings have the connection to Temporal."""
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def migration(self) -> Migration: ...
+
+    @property
+    def is_private(self) -> bool: ...
 
 
 async def examine(call: Call) -> int:
@@ -201,7 +213,7 @@ def _clock(date: str) -> Finding:
     return Finding(state, "clock", detail, "let both follow one time server")
 
 
-def _temporal(temporal: "Temporal") -> Finding:
+def _temporal(temporal: Temporal) -> Finding:
     """What it means to reach Temporal, as our settings have it."""
     if temporal.migration.reads_old:
         detail = (
