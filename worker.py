@@ -79,7 +79,7 @@ from store.tail import Tail
 from store.tracked import Terms as EdgeTerms
 from store.watches import Watches
 from systems import Ceph, MissingKeyError
-from workflows.connecting import Trust, connected
+from workflows.connecting import Trust, connected, unless_stopped
 from workflows.sealed import converter, warn_of_migration
 from workflows.serving import SCHEDULED, SLOTS, Serving, crew, keep, schedule
 
@@ -96,7 +96,6 @@ class Closes(Protocol):
 
 
 Held = TypeVar("Held", bound=Closes)
-Answer = TypeVar("Answer")
 
 
 class Crew:
@@ -294,18 +293,6 @@ async def vetted(vault: Secrets, stop: asyncio.Event) -> bool:
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), PAUSE_SECONDS)
     return False
-
-
-async def unless_stopped(work: Coroutine[Any, Any, Answer], stop: asyncio.Event) -> Answer | None:
-    """What comes of the work. None if we are told to stop first."""
-    doing, told = asyncio.create_task(work), asyncio.create_task(stop.wait())
-    await asyncio.wait([doing, told], return_when=asyncio.FIRST_COMPLETED)
-    told.cancel()
-    if doing.done():
-        return doing.result()
-    doing.cancel()
-    await asyncio.wait([doing])
-    return None
 
 
 async def serve(settings: Settings, queues: Sequence[str]) -> None:

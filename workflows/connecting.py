@@ -1,8 +1,9 @@
 """The one connection of a worker to Temporal, which may still be starting."""
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import structlog
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
@@ -22,6 +23,8 @@ never answer on it; the library itself would wait for ever."""
 
 PAUSE_SECONDS = 1.0
 """Between two attempts."""
+
+Answer = TypeVar("Answer")
 
 log = structlog.get_logger()
 
@@ -104,6 +107,18 @@ async def connected(
                 ) from error
             log.warning("temporal does not answer yet", error=why)
             await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def unless_stopped(work: Coroutine[Any, Any, Answer], stop: asyncio.Event) -> Answer | None:
+    """What comes of the work. None if we are told to stop first."""
+    doing, told = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    await asyncio.wait([doing, told], return_when=asyncio.FIRST_COMPLETED)
+    told.cancel()
+    if doing.done():
+        return doing.result()
+    doing.cancel()
+    await asyncio.wait([doing])
+    return None
 
 
 def measured(address: str) -> Runtime:
