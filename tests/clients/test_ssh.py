@@ -515,7 +515,8 @@ async def test_no_secret_is_left_lying_or_said_aloud(
         for path in disk.paths():
             if path.startswith("/var/lib/windlass") and not path.endswith("marker"):
                 assert not SECRET.search(disk.stat(path).content), path
-    assert not SECRET.search(caplog.text.encode())
+    said = re.sub(r"--exec-id \S+ [0-9a-f]{64}", "", caplog.text)  # a container is no secret
+    assert not SECRET.search(said.encode())
 
 
 async def three(crew: Crew) -> list[Machine]:
