@@ -21,7 +21,7 @@ from domain.cluster import DrainPolicy
 from domain.errors import Invalid
 from domain.instance import Restart
 from domain.quarantine import FailedMachine
-from systems import BELOW_STATE, STATE, Ceph, Maas, Part, SimulatedSite
+from systems import BELOW_STATE, STATE, Ceph, Limits, Maas, Part, Pods, SimulatedSite
 
 PREFIX = "WINDLASS_"
 
@@ -198,14 +198,6 @@ class Edge(Part):
     )
 
 
-class Pods(Part):
-    kept: timedelta = Field(
-        timedelta(hours=24),
-        description="how long pods that are gone are remembered, with their logs and all events",
-    )
-    log_mb: int = Field(16, ge=1, description="how much is kept of what one app writes, in MB")
-
-
 class Agent(Part):
     embedded: int = Field(3, ge=0, description="how many nodes `windlass up` runs")
     node: str = Field("", description="the node's id; empty: this machine's name")
@@ -348,6 +340,7 @@ class Settings(BaseSettings):
     cors_origins: tuple[str, ...] = Field((), description="whose pages may call; exact origins")
     auth: Auth = Auth()
     tls: Tls = Tls()
+    limits: Limits = Limits()
     temporal: Temporal = Temporal()
     kaas: Kaas = Kaas()
     edge: Edge = Edge()

@@ -31,6 +31,7 @@ from api.kaas.routes import ROUTES
 from api.koor import pages
 from api.kudo import serving as kudo
 from api.launch import Launch, client
+from api.limits import Limits
 from api.listening import also
 from api.meters import Meters
 from api.node import window as node
@@ -50,7 +51,7 @@ from api.tls import encryption, peers
 from api.web import Check, Web
 from clients.documents import Documents
 from clients.node_agent import NodeAgents
-from domain.cluster import Limits
+from domain.cluster import Limits as ClusterLimits
 from domain.errors import DomainError, Unavailable
 from domain.koor_cluster import Care
 from domain.patience import chosen
@@ -136,7 +137,9 @@ class Api:
         self._also = also(settings.nodes.also_listen)
         self._entrance = self._entered()
         certificates = encryption(settings.tls, self._entrance.signed_into)
-        door = Door(meters, self._entrance.gate, self._entrance.trail)
+        proxies, listeners = settings.auth.trusted_proxies, 2 + bool(settings.edge.notify_address)
+        limits = Limits(settings.limits, proxies, listeners=listeners)
+        door = Door(meters, self._entrance.gate, self._entrance.trail, calls=limits.calls())
         clusters, at_the_edge = self._clusters(built), self._edge()
         said = settings.ceph
         care = Care(releases=said.releases, policy=said.upgrade.policy(), stability=said.stability)
@@ -159,9 +162,10 @@ class Api:
             door=door,
             admit=self.admit,
             certificates=certificates,
+            front=limits.front(),
         )
         self._notify = self._notifying.server(
-            meters, door, self.admit, settings.reflection, certificates
+            meters, door, self.admit, settings.reflection, certificates, limits.front()
         )
         rest = pages.routes(built)
         if settings.rest:
@@ -171,7 +175,8 @@ class Api:
         opening = decoding(settings.temporal.ui(), policy)
         browsers = Browsers(door, served, self.admit, policy, [opening])
         checks, around, gate = self._checks(), browsers.around, self._entrance.gate
-        self._web = Web(settings.http_address, checks, meters, rest, around, certificates, gate)
+        http, address = limits.http(), settings.http_address
+        self._web = Web(address, checks, meters, rest, around, certificates, gate, http)
 
     def _forgetting(self) -> list[Callable[[], Awaitable[None]]]:
         """All that is forgotten in time, swept out together."""
@@ -233,7 +238,7 @@ class Api:
     def _clusters(self, built: build.Build) -> Service:
         kaas = self._settings.kaas
         clusters = Clusters(self._database, self._vault)
-        limits = Limits(
+        limits = ClusterLimits(
             control_planes=kaas.control_planes,
             machines_per_pool=kaas.machines_per_pool,
             machines=kaas.machines_per_cluster,
