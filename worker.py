@@ -177,7 +177,8 @@ class Crew:
         return self._maas
 
     def _machines(self) -> Machines:
-        pool = MaasMachines(self._region(), erase=self._settings.maas.erase)
+        maas = self._settings.maas
+        pool = MaasMachines(self._region(), erase=maas.erase, supplies=maas.supply.read())
         return Machines(pool, self._settings.kaas.failed_machine)
 
     def _kubeadm(self) -> Kubeadm:
@@ -186,7 +187,13 @@ class Crew:
     def _nodes(self) -> SshNodes:
         kaas = self._settings.kaas
         backups = SealedBackups(self._settings.backups, self.seal, most=kaas.backups_kept)
-        nodes = SshNodes(self.vault, backups, port=kaas.ssh_port, api_port=kaas.api_port)
+        nodes = SshNodes(
+            self.vault,
+            backups,
+            port=kaas.ssh_port,
+            api_port=kaas.api_port,
+            images=self._settings.maas.supply.image_repository,
+        )
         return self._kept(nodes)
 
     def _kubernetes(self) -> Kubernetes:

@@ -113,6 +113,6 @@ def _exhausted(message: str) -> Exhausted:
     return Exhausted(
         message,
         reason="TOO_MANY_CALLS",
-        do="end some, or try again later; WINDLASS_LIMITS__… has the limits",
+        do="end some, or try again later",
         retry_seconds=RETRY_SECONDS,
     )

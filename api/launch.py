@@ -74,6 +74,8 @@ class Launch:
         self._queue = queue
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        """What was asked for once more after its call had begun, by name."""
         self._troubles: set[str] = set()
         """What has been said of Temporal since it last took something."""
 
@@ -182,24 +184,33 @@ class Launch:
             )
 
     def _spawn(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Do it in the background, once at a time under one name."""
+        """Do it in the background, once at a time under one name. What is asked for while its call
+        is under way is done once more after it: the call may have been heard before there was
+        anything to see."""
         if name in self._tasks:
+            self._again.add(name)
             return
         if len(self._tasks) >= WAITING:
             log.info("left to the sweep", what=name)
             return
-        task = asyncio.create_task(self._in_turn(work), name=name)
+        task = asyncio.create_task(self._work_off(name, work), name=name)
         self._tasks[name] = task
-        task.add_done_callback(lambda done: self._over(name, done))
+        task.add_done_callback(lambda _: self._over(name))
 
-    async def _in_turn(self, work: Callable[[], Awaitable[None]]) -> None:
-        async with self._turns:
-            await work()
+    async def _work_off(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            async with self._turns:
+                self._again.discard(name)  # a call that has not begun will be heard after all this
+                try:
+                    await work()
+                except Exception:
+                    log.exception("launch went wrong", what=name)
+            if name not in self._again:
+                return
 
-    def _over(self, name: str, task: "asyncio.Task[None]") -> None:
+    def _over(self, name: str) -> None:
         self._tasks.pop(name, None)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("launch went wrong", what=name, exc_info=error)
+        self._again.discard(name)
 
 
 def _is_missing(error: Exception) -> bool:

@@ -39,6 +39,7 @@ class Listener:
         self._create = create
         self._encrypted = encrypted
         self._beginning: set[asyncio.Task[None]] = set()
+        self._listening = listening
         self._accepting = asyncio.create_task(self._accept(listening))
 
     def close(self) -> None:
@@ -51,6 +52,7 @@ class Listener:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._listening.close()  # one that was closed before it began has not done so
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()

@@ -1,6 +1,8 @@
 """The gRPC server: its limits, what it serves, and how it goes down."""
 
 import asyncio
+import socket
+import ssl
 from collections.abc import Mapping, Sequence
 
 import grpc
@@ -67,6 +69,8 @@ class Server:
             own += _reflection([service.name for service in [*services, *own]])
         self.services = [*services, *own]
         self._front = front or Front()
+        self._bound: list[tuple[socket.socket, bool]] = []
+        """Sockets that nobody is accepted at yet, and whether certificates are required there."""
         self.certified = ""
         """Where callers with certificates come in who have a door of their own, once it is open."""
         chosen = {"grpc.max_concurrent_streams": self._front.traffic.streams, **options}
@@ -82,23 +86,32 @@ class Server:
         """Listen, and return the address with the port that port 0 turned into. Unavailable if
         somebody else listens there. `also` is where else, `certified` where besides for callers
         with certificates."""
-        listening = [bound(address, self._setting)]
-        at = listening[0].getsockname()[1]
+        at = self._bind(address, self._setting)
         if also and also.passed:
-            listening.append(also.passed)
+            self._bound.append((also.passed, False))
         elif also and also.address:
-            listening.append(bound(also.address, ALSO))
+            self._bind(also.address, ALSO)
+        if certified and self._certificates is not None:
+            theirs = self._bind(certified, "WINDLASS_TLS__CLIENT_ADDRESS", certified=True)
+            self.certified = f"{certified.rpartition(':')[0]}:{theirs}"
         self._server.add_insecure_port(self._front.address)
         await self._server.start()
-        encrypted = self._certificates.for_grpc() if self._certificates else None
-        for each in listening:
-            self._front.listen(each, encrypted)
-        if certified and self._certificates is not None:
-            theirs = bound(certified, "WINDLASS_TLS__CLIENT_ADDRESS")
-            self.certified = f"{certified.rpartition(':')[0]}:{theirs.getsockname()[1]}"
-            self._front.listen(theirs, self._certificates.for_clients())
+        for listening, only in self._bound:
+            self._front.listen(listening, self._encrypted(only))
+        self._bound.clear()
         await self._health.serving()
         return f"{address.rpartition(':')[0]}:{at}"
+
+    def _bind(self, address: str, setting: str, *, certified: bool = False) -> int:
+        """Have a socket there, and say at which port."""
+        listening = bound(address, setting)
+        self._bound.append((listening, certified))
+        return int(listening.getsockname()[1])
+
+    def _encrypted(self, certified: bool) -> ssl.SSLContext | None:
+        if self._certificates is None:
+            return None
+        return self._certificates.for_clients() if certified else self._certificates.for_grpc()
 
     async def stop(self, grace_seconds: float = GRACE_SECONDS) -> None:
         """Say so, end the streams, let single calls end by themselves, then close."""
@@ -109,6 +122,8 @@ class Server:
         self._front.close()
         await self._server.stop(grace_seconds)
         await self._front.stop()
+        for listening, _ in self._bound:
+            listening.close()
 
 
 class Health(health.aio.HealthServicer):

@@ -7,10 +7,11 @@ from enum import StrEnum
 
 from domain.app import Deployment
 from domain.cloudlet import Cloudlet, CloudletKey
+from domain.cloudlet import check_key as check_cloudlet_key
 from domain.cloudlet_info import CloudletInfo, fitting
 from domain.flavor import Flavor
 from domain.frozen import Frozen
-from domain.naming import AUTO_CLUSTER, is_template_name, is_title
+from domain.naming import AUTO_CLUSTER, is_template_name
 from domain.override import Override
 from domain.refusal import Refusal, refuse_if
 from domain.tracking import CLUSTER_MOVES, Move, Phase, is_free_to_create, is_free_to_delete, may
@@ -98,8 +99,8 @@ def placed(draft: ClusterInst, ground: Ground, override: Override) -> Placed:
     took, and comes with the draft that is stored."""
     taken = not is_free_to_create(ground.phase, override)
     refuse_if(taken, Refusal.KEY_TAKEN)
-    check_key(draft.key)
     reserved = draft.key.cluster.startswith(AUTO_CLUSTER) and not draft.auto
+    check_key(draft.key, needs_name=not reserved)
     refuse_if(reserved, Refusal.CLUSTER_RESERVED)
     if ground.cloudlet is None:
         raise Refusal.CLOUDLET_UNKNOWN()
@@ -121,10 +122,8 @@ def placed(draft: ClusterInst, ground: Ground, override: Override) -> Placed:
 
 def check_key(key: ClusterInstKey, *, needs_name: bool = True) -> None:
     """Refuse names that cannot be. Developers are called as they like here."""
-    asked = needs_name or key.cluster
-    refuse_if(asked and not is_template_name(key.cluster), Refusal.CLUSTER_NAME)
-    refuse_if(not is_title(key.cloudlet.operator), Refusal.OPERATOR_NAME)
-    refuse_if(not is_title(key.cloudlet.name), Refusal.CLOUDLET_NAME)
+    refuse_if(needs_name and not is_template_name(key.cluster), Refusal.CLUSTER_NAME)
+    check_cloudlet_key(key.cloudlet)
 
 
 def room_taken(cluster: ClusterInst, flavor: Flavor) -> Taken:

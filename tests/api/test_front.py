@@ -15,6 +15,7 @@ from api.connections import Bucket, ConnectionLimits, ConnectionTable, Stage, fi
 from api.front import Front
 from api.http2 import FrameReader, Messages, Piece
 from api.traffic import Excess, Traffic, TrafficLimits
+from tests.support.load import limit
 
 PATIENCE_SECONDS = 50.0
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -66,7 +67,7 @@ async def fronted(
     async with await asyncio.start_unix_server(found.echo, path):
         found.front.listen(listening, None)
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with limit(PATIENCE_SECONDS):
                 yield found
         finally:
             await found.front.stop()
@@ -253,8 +254,8 @@ def test_new_connections_displace_what_has_done_nothing_and_nobody_else() -> Non
     others = [Peer("198.51.100.1"), Peer("198.51.100.1")]
     assert all(map(table.admit, others))
     assert table.count == 4
-    for peer in table.open:
-        table.move(peer, Stage.BUSY)
+    for each in table.open:
+        table.move(each, Stage.BUSY)
     assert not table.admit(Peer("198.51.100.2")), "all are at work"
 
 

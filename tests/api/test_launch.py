@@ -11,7 +11,13 @@ from uuid import uuid4
 import pytest
 from structlog.testing import capture_logs
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client, WorkflowExecutionDescription
+from temporalio.client import (
+    Client,
+    Interceptor,
+    OutboundInterceptor,
+    SignalWorkflowInput,
+    WorkflowExecutionDescription,
+)
 from temporalio.service import RPCError
 from temporalio.testing import WorkflowEnvironment
 
@@ -30,6 +36,7 @@ from store.engine import Database
 from store.operations import Operations
 from tests.api.caller import NOBODY, Caller, answered, under, wanted
 from tests.api.hands import Hands
+from tests.support.load import limit
 from workflows.catalogue import CATALOGUE
 from workflows.run_instance import RunInstance
 
@@ -61,7 +68,7 @@ async def at_once() -> None:
 
 async def until(met: Callable[[], Awaitable[Any]]) -> Any:
     """Wait for a condition, and return what it came to."""
-    async with asyncio.timeout(10):
+    async with limit(10):
         while not (found := await met()):  # noqa: ASYNC110 - it is true elsewhere
             await asyncio.sleep(0.02)
     return found
@@ -223,6 +230,69 @@ async def test_a_cancel_of_what_never_started_is_no_trouble(
     with capture_logs() as lines:
         await launch.cancel(operation.id)
     assert not lines
+
+
+class SlowToAnswer(Interceptor, OutboundInterceptor):
+    """A Temporal that does as it is told at once, and says so when the test lets it."""
+
+    def __init__(self) -> None:
+        self.told = 0
+        self.answers = asyncio.Event()
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
+        OutboundInterceptor.__init__(self, next)
+        return self
+
+    async def signal_workflow(self, input: SignalWorkflowInput) -> None:
+        await super().signal_workflow(input)
+        self.told += 1
+        await self.answers.wait()
+
+
+async def test_a_nudge_while_another_is_in_flight_is_sent_after_it(
+    address: str, queues: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first may have been heard before what the second tells of was written."""
+    monkeypatch.setattr(launching, "LAUNCH_SECONDS", 60.0)
+    slow = SlowToAnswer()
+    slowly = await Client.connect(address, interceptors=[slow])
+    launch = Launch(slowly, CATALOGUE, f"{queues}workflows")
+    operation = OperationId(str(uuid4()))
+    await launch.rouse(RunInstance, workflow_id(operation), "an instance")
+
+    async def told() -> bool:
+        return slow.told == 1
+
+    launch.nudge_soon(operation)
+    await until(told)
+    for _ in range(3):
+        launch.nudge_soon(operation)
+    slow.answers.set()
+    await launch.close()
+    assert slow.told == 2, "once more, and not as often as it was asked for"
+    launch.nudge_soon(operation)
+    await launch.close()
+    assert slow.told == 3, "and nothing is left over"
+
+
+async def test_what_goes_wrong_is_logged_and_keeps_nothing_from_being_done_again(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = 0
+
+    async def broken(self: Launch, operation: OperationId) -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            launch.nudge_soon(operation)
+            raise LookupError(operation)
+
+    monkeypatch.setattr(Launch, "nudge", broken)
+    with capture_logs() as lines:
+        launch.nudge_soon(OperationId("7"))
+        await launch.close()
+    assert tries == 2
+    assert [line["event"] for line in lines] == ["launch went wrong"]
 
 
 async def test_a_greater_burst_than_can_wait_is_left_to_the_sweep(

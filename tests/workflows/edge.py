@@ -40,6 +40,7 @@ from store.tail import Tail
 from store.tracked import ROWS, Requested, Terms
 from store.tracking import Tracking
 from tests.store.desk import until
+from tests.support.load import limit
 from workflows.catalogue import CATALOGUE
 
 WEST = CloudletKey(operator="tele", name="west")
@@ -220,7 +221,7 @@ class Site:
             operation = await self.operations.get(requested.operation.id)
             return operation.stage is not Stage.REQUESTED
 
-        async with asyncio.timeout(20):
+        async with limit(20):
             await until(taken_up)
 
     async def cancel(self, requested: Requested) -> None:

@@ -23,6 +23,7 @@ from store.controllers import Controllers
 from store.engine import Database
 from tests.api.caller import NOBODY, Caller
 from tests.api.edge.stubs import Edge
+from tests.support.load import grown, limit
 
 LEASE = timedelta(minutes=1)
 
@@ -42,7 +43,7 @@ async def second(settings: Settings, caller: Caller) -> AsyncIterator[Api]:
 
 async def alive(edge: Edge, count: int) -> set[str]:
     """Who is alive, once there are so many."""
-    async with asyncio.timeout(20):
+    async with limit(20):
         while True:
             found = await edge("ShowController", Controller())
             if len(found) == count:
@@ -113,10 +114,10 @@ async def test_who_lets_nobody_in_is_not_there(database: Database) -> None:
 
     presence = Presence(controllers, timedelta(seconds=0.3), admit)
     keeping = asyncio.create_task(presence.run("a:1"))
-    await asyncio.wait_for(asked.wait(), 20)
+    await asyncio.wait_for(asked.wait(), grown(20))
     assert await controllers.alive() == []
     open_ = True
-    async with asyncio.timeout(20):
+    async with limit(20):
         while True:
             if await controllers.alive():
                 break

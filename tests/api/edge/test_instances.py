@@ -1,7 +1,6 @@
 """Instances over the wire, from the call to the last message of its stream, with workers and a
 resource manager at work. All share one site, served twice: as it is, and with legacy codes."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import uuid4
@@ -22,6 +21,7 @@ from tests.api.edge.stubs import (
 )
 from tests.api.edge.works import Served
 from tests.store.desk import until
+from tests.support.load import limit
 from tests.workflows.edge import does, obeys
 
 MADE = ["Creating", "Ready", "Created successfully"]
@@ -121,7 +121,7 @@ async def test_whoever_hangs_up_stops_nothing(edge: Edge, served: Served) -> Non
         ended = await served.site.operations.page(size=1)
         return ended[0].ended is not None
 
-    async with asyncio.timeout(20):
+    async with limit(20):
         await until(rests)
     assert (await served.site.phases()) == {"blue": Phase.READY}
 
