@@ -17,18 +17,15 @@ import collecting
 from api import build
 from api.admission import Admission
 from api.belonging import Belonging
-from api.browsers import Browsers, Policy
 from api.ceph import services
 from api.door import Door, Service
-from api.edge import gateway
 from api.edge import serving as edge
 from api.edge.presence import Presence, reached_at
 from api.edge.progress import Progress
 from api.entrance import Entrance, entrance
+from api.http_api import Served, http_api
 from api.kaas.cluster import Cluster, Offer
 from api.kaas.kubeconfigs import Kubeconfigs
-from api.kaas.routes import ROUTES
-from api.koor import pages
 from api.kudo import serving as kudo
 from api.launch import Launch, client
 from api.limits import Limits
@@ -37,13 +34,11 @@ from api.meters import Meters
 from api.node import window as node
 from api.ops import clusters as views
 from api.ops import fleet as runs
-from api.ops.codec import decoding
 from api.ops.health import Health
 from api.ops.longrunning import LongRunning
 from api.ops.operations import Operations
 from api.ops.outlook import Outlook
 from api.ops.plans import Plans
-from api.rest import resources
 from api.rkt.public import About, PublicAPI, versioned
 from api.server import Server
 from api.sweep import Sweep
@@ -138,8 +133,7 @@ class Api:
         self._also = also(settings.nodes.also_listen)
         self._entrance = self._entered()
         certificates = encryption(settings.tls, self._entrance.signed_into)
-        proxies, listeners = settings.auth.trusted_proxies, 2 + bool(settings.edge.notify_address)
-        limits = Limits(settings.limits, proxies, listeners=listeners)
+        limits = Limits(settings.limits, settings.auth.trusted_proxies)
         door = Door(meters, self._entrance.gate, self._entrance.trail, calls=limits.calls())
         clusters, at_the_edge = self._clusters(built), self._edge()
         said = settings.ceph
@@ -168,16 +162,11 @@ class Api:
         self._notify = self._notifying.server(
             meters, door, self.admit, settings.reflection, certificates, limits.front()
         )
-        rest = pages.routes(built)
-        if settings.rest:
-            rest += resources(door, clusters, ROUTES, self.admit)
-            rest += gateway.routes(door, at_the_edge, self.admit)
-        policy = Policy(frozenset(settings.cors_origins), self._entrance.is_open)
-        opening = decoding(settings.temporal.ui(), policy)
-        browsers = Browsers(door, served, self.admit, policy, [opening])
-        checks, around, gate = self._checks(), browsers.around, self._entrance.gate
-        http, address = limits.http(), settings.http_address
-        self._web = Web(address, checks, meters, rest, around, certificates, gate, http)
+        is_open, ui = self._entrance.is_open, settings.temporal.ui()
+        all_of_it = Served(served, clusters, at_the_edge)
+        http = http_api(door, self.admit, all_of_it, settings, ui, built, is_open=is_open)
+        checks, gate, address = self._checks(), self._entrance.gate, settings.http_address
+        self._web = Web(address, checks, meters, *http, certificates, gate, limits.http())
 
     def _forgetting(self) -> list[Callable[[], Awaitable[None]]]:
         """All that is forgotten in time, swept out together."""

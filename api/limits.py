@@ -62,7 +62,7 @@ class Set(Protocol):
 class Limits:
     """The limits of one process: its descriptors are shared out, so it is made once."""
 
-    def __init__(self, chosen: Set, proxies: Sequence[Network] = (), *, listeners: int = 2) -> None:
+    def __init__(self, chosen: Set, proxies: Sequence[Network] = (), *, listeners: int = 3) -> None:
         self._listeners = listeners
         self._chosen = chosen
         self._proxies = proxies

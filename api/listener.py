@@ -83,10 +83,16 @@ class Listener:
                 ssl=self._encrypted,
                 ssl_handshake_timeout=None if self._encrypted is None else seconds,
             )
-        except (OSError, asyncio.CancelledError):  # a failed handshake is an OSError, too
-            connection.displace()
-            accepted.close()
-            self._table.remove(connection)
+        except OSError:  # a failed handshake is one
+            self._give_up(connection, accepted)
+        except asyncio.CancelledError:
+            self._give_up(connection, accepted)
+            raise
+
+    def _give_up(self, connection: Accepted, accepted: socket.socket) -> None:
+        connection.displace()
+        accepted.close()
+        self._table.remove(connection)
 
 
 def _send_at_once(accepted: socket.socket) -> None:
