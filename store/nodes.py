@@ -4,7 +4,7 @@ A node lives by a lease: whatever it says renews it, and one that is silent for 
 whoever notices. What ran there is then its instances' own business: each has a workflow, which
 finds its node gone."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from pydantic import Field
@@ -195,6 +195,12 @@ class Nodes(Store):
         if row is None:
             raise _unknown(node, "windlass node list shows those that there are")
         return self._view(row, await _instances(session, node))
+
+    @reading
+    async def runtimes(self, session: AsyncSession, nodes: Collection[str]) -> dict[str, str]:
+        """What runs instances on some nodes, by their ids."""
+        found = select(NodeRow.id, NodeRow.runtime).where(NodeRow.id.in_(nodes))
+        return {row.id: row.runtime for row in await session.execute(found)}
 
     @reading
     async def find(self, session: AsyncSession, node: str) -> NodeView | None:
