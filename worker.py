@@ -54,7 +54,7 @@ from domain.patience import chosen
 from domain.quarantine import Terms
 from domain.repairs import Prudence
 from domain.storage_home import Home
-from logs import start_log
+from logs import keep_private, start_log
 from offer import catalogue
 from settings import Settings, read
 from store import placing, quarantine, tracking
@@ -373,6 +373,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         settings = read()
         start_log(settings)
+        keep_private(settings)
         # The logbook tells how every step went; Temporal would tell it again, with a traceback.
         logging.getLogger("temporalio.activity").setLevel(logging.CRITICAL)
         uvloop.run(serve(settings, arguments or QUEUES))
