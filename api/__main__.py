@@ -87,7 +87,8 @@ from store.upgrades import Upgrades
 from store.watches import Watches
 from store.window import FleetWindow
 from workflows.catalogue import CATALOGUE
-from workflows.sealed import converter
+from workflows.connecting import Trust
+from workflows.sealed import converter, warn_of_migration
 
 QUEUE = "workflows"
 
@@ -359,7 +360,10 @@ def _scheduling(settings: Settings) -> kudo.Terms:
 async def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT; a second one does not wait for the drain."""
     said, seal = settings.temporal, _sealing(settings)
-    temporal = await client(said.address, said.namespace, converter(seal))
+    temporal = await client(
+        said.address, said.namespace, converter(seal, said.migration), Trust(**said.trust())
+    )
+    warn_of_migration(said.migration)
     api = Api(settings, temporal, await build.found(), seal)
     loop, told = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

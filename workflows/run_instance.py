@@ -13,7 +13,7 @@ from temporalio.workflow import ActivityConfig
 from activities.errors import understood
 from activities.instances import Instances
 from activities.placing import Placing
-from domain.errand import Errand, Outcome, Stumble, What
+from domain.errand import BOOKED, Errand, Outcome, Stumble, What
 from domain.instance import InstanceUid
 from domain.operation import NUDGE
 from workflows.books import book
@@ -74,7 +74,10 @@ class RunInstance:
                 break
             if errand.beside is not None and self._beside is None:
                 self._beside = self._begun(errand.beside)
-            if errand.what is What.WAIT:
+            if errand.what in BOOKED:  # said to workers of before, whose histories are replayed
+                await self._put_down()
+                await book(Placing.settle, errand)
+            elif errand.what is What.WAIT:
                 await self._put_down()
                 await self._news(nudges, errand)
             else:
