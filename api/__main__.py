@@ -194,12 +194,8 @@ class Api:
             self.notify_address = await self._notify.start(said.edge.notify_address)
         address = await self.presence.claim(reached_at(said.edge.external_address, grpc))
         http = await self._web.start()  # the last, since it says that we are ready
-        works = (
-            self._sweep.run(),
-            self.presence.run(address),
-            self.scheduling.leases.run(),
-            self._vault.follow(),
-        )
+        beside = (self._sweep.run(), self.presence.run(address))
+        works = (*beside, self.scheduling.leases.run(), self._vault.follow())
         self._beside = [asyncio.create_task(work) for work in works]
         return grpc, http
 
