@@ -9,6 +9,7 @@ from google.protobuf.empty_pb2 import Empty
 
 from api.asking import Context, notes, principal, running
 from api.belonging import Belonging
+from api.callers import peer
 from api.kudo import convert, states
 from api.kudo.addresses import judged
 from api.kudo.certificates import shown
@@ -115,7 +116,7 @@ class NodeService(NodeServiceServicer):
         if not (trust.certificate or terms.bare_tokens):
             return Registered(outcome=Welcome.BAD_CERTIFICATE, says=UNPROVEN)
         pool = beside.get(POOL) or "default"
-        said = beside.get(ADDRESS) or _dialled_back(context.peer(), terms.port)
+        said = beside.get(ADDRESS) or _dialled_back(peer(context), terms.port)
         try:
             await self._belonging.check(id, pool)
             if (there := await self._nodes.find(id)) and there.phase is not NodePhase.GONE:
