@@ -26,7 +26,6 @@ from domain.node import (
     Registered,
     Said,
     Welcome,
-    lowest_free,
     network,
 )
 from domain.placement import CEILING, Amounts, below
@@ -35,6 +34,7 @@ from store.engine import Database, Store, reading, transaction
 from store.labels import labels_of, written
 from store.node_rows import InstanceRow, NodeRow, PlacementRow
 from store.rows import now, table_of
+from store.subnets import free_subnet
 
 
 class Leases(Frozen):
@@ -80,7 +80,8 @@ class Nodes(Store):
         if (no := await self._too_many(session, row, who)) is not None:
             return no
         kept = row.subnet if row is not None else None
-        subnet = kept or await self._subnet(session, present)
+        rests = self._leases.lost, self._leases.quarantine
+        subnet = kept or await free_subnet(session, self._network, present, *rests)
         if subnet is None:
             says = f"no subnet left in {self._leases.subnets}"
             return Registered(outcome=Welcome.NO_SUBNET, says=says)
@@ -326,17 +327,6 @@ class Nodes(Store):
             return None
         says = f"{who.registrar} has {count} nodes, and may have no more (WINDLASS_NODES__PER_USER)"
         return Registered(outcome=Welcome.NO_SUBNET, says=says)
-
-    async def _subnet(self, session: AsyncSession, present: datetime) -> str | None:
-        """The lowest subnet that is free; one whose quarantine is over is taken from its last
-        holder, be that gone or lost."""
-        given_up = present - self._leases.lost - self._leases.quarantine
-        past = ((NodeRow.phase == NodePhase.GONE) & (NodeRow.subnet_until <= present)) | (
-            (NodeRow.phase == NodePhase.LOST) & (NodeRow.heard <= given_up)
-        )
-        await session.execute(update(NodeRow).where(past).values(subnet=None, subnet_until=None))
-        held = await session.scalars(select(NodeRow.subnet).where(NodeRow.subnet.is_not(None)))
-        return lowest_free(self._network, {subnet for subnet in held if subnet})
 
     async def _held(self, session: AsyncSession, node: str) -> NodeRow:
         """The row of a node that has not left, locked."""
