@@ -67,6 +67,7 @@ from protos.gen.rkt import api_pb2 as rkt_pb2
 from settings import Settings, read
 from store import operations as store
 from store.changes import Changes
+from store.cluster_owners import ClusterOwners
 from store.clusters import Building, Clusters
 from store.controllers import Controllers
 from store.engine import Database
@@ -275,9 +276,12 @@ class Api:
         ]
 
     def _views(self) -> Service:
-        following = Following(Clusters(self._database, self._vault), Watches(self._database))
+        clusters = Clusters(self._database, self._vault)
+        following = Following(clusters, Watches(self._database))
         described = clusters_pb2.DESCRIPTOR.services_by_name["Clusters"]
-        return Service(described, views.Clusters(following))
+        return Service(
+            described, views.Clusters(following, clusters, ClusterOwners(self._database))
+        )
 
     def _health(self) -> Health:
         prudence = self._prudence

@@ -66,6 +66,10 @@ class Instances(InstancesServicer):
         node = await self._nodes.find(view.node)
         return running.instance(view, node.address if node else "")
 
+    async def Claim(self, request: pb.ClaimInstanceRequest, context: Context) -> pb.InstanceView:
+        tenant = asked(request).tenant
+        return running.instance(await self._instances.claim(tenant, request.id, request.owner))
+
     async def Watch(
         self, request: pb.WatchInstanceRequest, context: Context
     ) -> AsyncIterator[pb.InstanceEvent]:

@@ -92,6 +92,7 @@ def instance(view: InstanceView, agent: str = "") -> pb.InstanceView:
         changed=_stamp(view.changed),
         ended=_stamp(view.ended),
         last_event=view.last_event,
+        owner=view.spec.owner,
     )
 
 
