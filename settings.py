@@ -5,7 +5,6 @@ names), then the environment (WINDLASS_GRPC_ADDRESS, WINDLASS_SITE__PORT), then 
 
 import os
 from datetime import timedelta
-from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +20,9 @@ from domain.cluster import DrainPolicy
 from domain.errors import Invalid
 from domain.instance import Restart
 from domain.quarantine import FailedMachine
-from systems import BELOW_STATE, STATE, Ceph, Maas, Part, SimulatedSite
+from systems import BELOW_STATE, HIDDEN, STATE, Ceph, Maas, Part, SimulatedSite
+from systems import Auth as Auth
+from systems import Tls as Tls
 
 PREFIX = "WINDLASS_"
 
@@ -125,25 +126,6 @@ class Kaas(Part):
     machines_per_cluster: int = Field(1000, description="the most machines one cluster may have")
 
 
-class Auth(Part):
-    mode: Literal["", "open", "required"] = Field(
-        "", description="whether callers sign in; empty: unless all doors are on loopback"
-    )
-    open_beyond_loopback: bool = Field(
-        False, description="said besides `open` where others reach us: they may do everything"
-    )
-    password_login: bool = Field(True, description="whether a password is good for a token")
-    token_lifetime: timedelta = Field(
-        timedelta(hours=12), le=timedelta(hours=26), description="how long a sign-in lasts"
-    )
-    token_idle: timedelta = Field(timedelta(hours=1), description="unused at most so long; 0: any")
-    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = Field(
-        (),
-        description="networks of the proxies that are believed about whom they call for "
-        "(`x-forwarded-for`), on both doors; empty: none",
-    )
-
-
 def _usual(what: str) -> Any:
     return Field(None, description=f"what a resource manager gets to {what}")
 
@@ -210,7 +192,17 @@ class Agent(Part):
     embedded: int = Field(3, ge=0, description="how many nodes `windlass up` runs")
     node: str = Field("", description="the node's id; empty: this machine's name")
     runtime: Literal["auto", "podman", "process", "simulated"] = Field(
-        "auto", description="what carries pods. auto: podman if it proves to work, else process"
+        "auto",
+        description="what carries pods. auto: podman, and below `windlass up` process where podman "
+        "does not work; process isolates nothing and is no place for tenants",
+    )
+    process_fallback: bool = Field(
+        False, description="whether auto may be process; `windlass up` sets it for its nodes"
+    )
+    process_commands: bool = Field(
+        False,
+        description="development alone: process takes commands, exec and any environment, so that "
+        "who creates instances runs anything on this machine",
     )
     control: str = Field("127.0.0.1:9020", description="where the control plane serves gRPC")
     listen: str = Field("127.0.0.1:50053", description="where the agent serves gRPC")
@@ -281,17 +273,6 @@ class Worker(Part):
     build_id: str = Field("", description="its version; empty: unversioned")
 
 
-class Tls(Part):
-    certificate: Path | None = Field(None, description="PEM; none: nothing is encrypted")
-    key: Path | None = Field(None, description="the certificate's key, PEM")
-    client_ca: Path | None = Field(None, description="PEM; whose certificates gRPC asks for")
-    client_address: str = Field("", description="where it does so, besides; empty: everywhere")
-    ca: Path | None = Field(None, description="PEM; whom API processes trust to be one another")
-    peer_certificate: Path | None = Field(None, description="PEM; what they show one another")
-    peer_key: Path | None = Field(None, description="that certificate's key, PEM")
-    plain_beyond_loopback: bool = Field(False, description="what encrypts stands before us")
-
-
 class Settings(BaseSettings):
     """Everything that can be set."""
 
@@ -320,6 +301,7 @@ class Settings(BaseSettings):
         (),
         description="a command and its arguments that prints the keys instead, NAME BASE64 a line; "
         "empty: the key file has them",
+        json_schema_extra={HIDDEN: True},
     )
     backups: Path = Field(
         Path(BELOW_STATE["backups"].format(STATE)),

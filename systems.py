@@ -1,8 +1,10 @@
-"""Settings of the systems that we stand on, the simulated ones too: a part of `settings.py`."""
+"""Parts of `settings.py`: the systems that we stand on, simulated ones too, and who is let in."""
 
 import asyncio
+from datetime import timedelta
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
@@ -10,6 +12,7 @@ from domain.ceph_releases import KNOWN
 from domain.errors import Failed
 from domain.machine import Erasing
 from domain.radar import Stability
+from domain.supplies import Supplies
 from domain.upgrade_policy import Mode, UpgradePolicy
 
 STATE = ".windlass"
@@ -23,6 +26,10 @@ BELOW_STATE = {
 """What lies below `state`, wherever that is, unless somebody says where it is."""
 
 
+HIDDEN = "hidden"
+"""Marks settings that may hold a secret although they are no secret by type."""
+
+
 class Part(BaseModel):
     """Settings that belong together."""
 
@@ -31,6 +38,57 @@ class Part(BaseModel):
 
 class MissingKeyError(Exception):
     """There is no API key for MAAS to be found."""
+
+
+class Supply(Part):
+    """Where machines get packages and images from, if not from where the world gets them."""
+
+    image_repository: str = Field(
+        "", description="where Kubernetes' images are, in place of registry.k8s.io"
+    )
+    sandbox_image: str = Field(
+        "", description="the pods' sandbox image; empty: the one that goes with the version"
+    )
+    mirrors: dict[str, str] = Field(
+        {}, description="by registry, the URL that containerd asks first, as a JSON object"
+    )
+    package_source: str = Field(
+        "",
+        description="a line of apt's sources for Kubernetes' packages; $MINOR in it becomes the "
+        "minor version; empty: MAAS knows the repository",
+    )
+    package_key: Path | None = Field(None, description="the key that it is signed with, armoured")
+    proxy: str = Field(
+        "",
+        pattern=r"^$|^https?://[^@\s]+$",
+        description="the HTTP proxy of machines; it can be read in MAAS, so without a password",
+    )
+    no_proxy: tuple[str, ...] = Field(
+        (), description="what is not asked of it, besides private networks and the cluster's own"
+    )
+    ca_file: Path | None = Field(
+        None, description="PEM; authorities that machines trust besides their own"
+    )
+
+    def read(self) -> Supplies:
+        """The same, with what the files say. Failed if one of them cannot be read."""
+        return Supplies(
+            image_repository=self.image_repository,
+            sandbox_image=self.sandbox_image,
+            mirrors=self.mirrors,
+            package_source=self.package_source,
+            package_key=_text(self.package_key),
+            proxy=self.proxy,
+            no_proxy=self.no_proxy,
+            authorities=_text(self.ca_file),
+        )
+
+
+def _text(path: Path | None) -> str:
+    try:
+        return path.read_text() if path else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failed(f"{path} cannot be read: {error}") from error
 
 
 class Maas(Part):
@@ -46,6 +104,7 @@ class Maas(Part):
         description="what becomes of the disks of machines that ran and are given back: none, "
         "quick, secure or full; erasing takes up to hours",
     )
+    supply: Supply = Supply()
 
     def key(self) -> str:
         """The API key, from the setting or the file it names."""
@@ -168,3 +227,33 @@ class SimulatedSite(Part):
     network: str = Field("127.41", description="the first half of its machines' addresses")
     pace: Pace = Pace()
     faults_file: Path | None = Field(None, description="a JSON list of faults to begin with")
+
+
+class Auth(Part):
+    mode: Literal["", "open", "required"] = Field(
+        "", description="whether callers sign in; empty: unless all doors are on loopback"
+    )
+    open_beyond_loopback: bool = Field(
+        False, description="said besides `open` where others reach us: they may do everything"
+    )
+    password_login: bool = Field(True, description="whether a password is good for a token")
+    token_lifetime: timedelta = Field(
+        timedelta(hours=12), le=timedelta(hours=26), description="how long a sign-in lasts"
+    )
+    token_idle: timedelta = Field(timedelta(hours=1), description="unused at most so long; 0: any")
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = Field(
+        (),
+        description="networks of the proxies that are believed about whom they call for "
+        "(`x-forwarded-for`), on both doors; empty: none",
+    )
+
+
+class Tls(Part):
+    certificate: Path | None = Field(None, description="PEM; none: nothing is encrypted")
+    key: Path | None = Field(None, description="the certificate's key, PEM")
+    client_ca: Path | None = Field(None, description="PEM; whose certificates gRPC asks for")
+    client_address: str = Field("", description="where it does so, besides; empty: everywhere")
+    ca: Path | None = Field(None, description="PEM; whom API processes trust to be one another")
+    peer_certificate: Path | None = Field(None, description="PEM; what they show one another")
+    peer_key: Path | None = Field(None, description="that certificate's key, PEM")
+    plain_beyond_loopback: bool = Field(False, description="what encrypts stands before us")

@@ -54,7 +54,7 @@ from domain.patience import chosen
 from domain.quarantine import Terms
 from domain.repairs import Prudence
 from domain.storage_home import Home
-from logs import start_log
+from logs import keep_private, start_log
 from offer import catalogue
 from settings import Settings, read
 from store import placing, quarantine, tracking
@@ -177,7 +177,8 @@ class Crew:
         return self._maas
 
     def _machines(self) -> Machines:
-        pool = MaasMachines(self._region(), erase=self._settings.maas.erase)
+        maas = self._settings.maas
+        pool = MaasMachines(self._region(), erase=maas.erase, supplies=maas.supply.read())
         return Machines(pool, self._settings.kaas.failed_machine)
 
     def _kubeadm(self) -> Kubeadm:
@@ -186,7 +187,13 @@ class Crew:
     def _nodes(self) -> SshNodes:
         kaas = self._settings.kaas
         backups = SealedBackups(self._settings.backups, self.seal, most=kaas.backups_kept)
-        nodes = SshNodes(self.vault, backups, port=kaas.ssh_port, api_port=kaas.api_port)
+        nodes = SshNodes(
+            self.vault,
+            backups,
+            port=kaas.ssh_port,
+            api_port=kaas.api_port,
+            images=self._settings.maas.supply.image_repository,
+        )
         return self._kept(nodes)
 
     def _kubernetes(self) -> Kubernetes:
@@ -366,6 +373,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         settings = read()
         start_log(settings)
+        keep_private(settings)
         # The logbook tells how every step went; Temporal would tell it again, with a traceback.
         logging.getLogger("temporalio.activity").setLevel(logging.CRITICAL)
         uvloop.run(serve(settings, arguments or QUEUES))

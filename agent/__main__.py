@@ -12,7 +12,7 @@ from pathlib import Path
 import uvloop
 
 from agent.bearing import opened
-from agent.choosing import chosen
+from agent.choosing import Choice, chosen
 from agent.instances import Terms
 from agent.whole import Agent, Plan
 from api import build
@@ -20,7 +20,7 @@ from api.tls import Files
 from domain.access import is_loopback
 from domain.errors import DomainError, Invalid
 from domain.placement import Amounts
-from logs import start_log
+from logs import keep_private, start_log
 from settings import Agent as AgentSettings
 from settings import Settings, read
 
@@ -35,7 +35,11 @@ async def serve(settings: Settings) -> None:
     """Be a node until told otherwise. One line of JSON says when, and where."""
     node = settings.agent.node or platform.node()
     folder = settings.state.absolute() / "agents" / node
-    runtime, why = await chosen(settings.agent.runtime, node, folder)
+    said = settings.agent
+    choice = Choice(
+        wanted=said.runtime, fallback=said.process_fallback, commands=said.process_commands
+    )
+    runtime, why = await chosen(choice, node, folder)
     channel = opened(settings.agent.control, KEEPALIVE)
     plan = planned(settings, node, (await build.found()).version)
     agent = Agent(plan, runtime, channel, why=why)
@@ -125,6 +129,7 @@ def main() -> int:
         agent = settings.agent.model_copy(update=said)
         settings = settings.model_copy(update={"agent": agent})
         start_log(settings)
+        keep_private(settings)
         uvloop.run(serve(settings))
     except DomainError as error:
         print(f"error: {error.message}\n  do: {error.do}", file=sys.stderr)

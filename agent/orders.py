@@ -56,7 +56,8 @@ class Order(Frozen):
         shared = self.model_dump(
             include={"instance", "uri", "environment", "command", "limits", "ports", "ip"}
         )
-        return Spec(pod=self.pod, name=self.name or self.instance, **shared)
+        probe = self.health.command if self.health else ()
+        return Spec(pod=self.pod, name=self.name or self.instance, probe=probe, **shared)
 
     def annotations(self, node: str) -> Pairs:
         told = {

@@ -1,10 +1,13 @@
 """Pods as plain processes, where there is no podman: each in a session of its own, under a shim
 that outlives the agent. They share the host's network and files, so ports are the host's, and only
-what is built in can be run."""
+what is built in can be run: no image, no command and no `exec` from outside, unless the operator
+has allowed commands for development. It is no place for tenants who do not trust each other."""
 
 import asyncio
 import json
 import os
+import re
+import secrets
 import shutil
 import signal
 import socket
@@ -19,23 +22,35 @@ from agent import shim
 from agent.manifests import builtin_image
 from agent.runtime import Condition, Info, Output, PortMap, Seen, Spec
 from agent.uris import BUILTIN, BUILTINS, source
-from domain.errors import Conflict, NotFound, Overdue, Unavailable, Unsupported
+from domain.errors import Conflict, Forbidden, NotFound, Overdue, Unavailable, Unsupported
 from domain.placement import Amounts
 from domain.pod import Image
 
-NOBODY = 65534
-"""Whom programs run as if we are root."""
+FIRST_USER, USERS = 1_900_000_000, 50_000_000
+"""The user ids that programs run as if we are root, one for each instance: systemd, distributions
+and container engines give out none of them."""
+
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""What a name in the environment may be. Shells read functions out of other names."""
+
+LOADERS = re.compile(
+    r"(LD|DYLD|MALLOC)_.*|(PYTHON|BASH|GLIBC|GCONV).*"
+    r"|PATH|ENV|IFS|SHELLOPTS|PS[0-9]|PROMPT_COMMAND|CDPATH|LOCPATH|NLSPATH|BROWSER|TMPDIR|HOME"
+)
+"""Names by which a loader, a shell or an interpreter is given something else to run."""
 
 START_SECONDS = 20.0
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Processes:
-    """Implements `agent/runtime.py`. What it knows lies in a folder per pod."""
+    """Implements `agent/runtime.py`. What it knows lies in a folder per pod. `commands` allows
+    command, exec and any environment from outside: development alone."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, commands: bool = False) -> None:
         self._folder = folder
         self._pods = folder / "pods"
+        self._commands = commands
         self._images: dict[str, Image] = {}
 
     async def open(self, subnet: str) -> Info:  # noqa: ARG002 (all have the host's address)
@@ -68,9 +83,11 @@ class Processes:
         home = self._home(spec.pod)
         if (home / "order.json").exists():
             return
+        self._check(spec)
+        user = self._free_user() if os.getuid() == 0 else 0
         (home / "work").mkdir(parents=True, exist_ok=True)
+        (home / "work").chmod(0o700)
         ports = tuple(port if port.source else _free(port) for port in spec.ports)
-        user = NOBODY if os.getuid() == 0 else 0
         if user:
             os.chown(home / "work", user, user)
         environment = {"PATH": PATH, "HOME": str(home / "work"), **dict(spec.environment)}
@@ -161,7 +178,27 @@ class Processes:
             return Amounts()
         return Amounts(cpu=0, memory=shim.resident_bytes(seen.pid) // 10**6)
 
+    def _check(self, spec: Spec) -> None:
+        """Forbidden if what is ordered would run more than the program that is built in."""
+        if self._commands:
+            return
+        if spec.command or spec.probe:
+            raise _forbidden("a command", spec.pod)
+        for name, _ in spec.environment:
+            if not VARIABLE.fullmatch(name) or LOADERS.fullmatch(name):
+                raise _forbidden(f"the variable {name[:64]!r}", spec.pod)
+
+    def _free_user(self) -> int:
+        """A user id that no pod of ours has. It is drawn, so that agents which share a machine
+        need not agree, and nobody can have a pod of theirs meet another's."""
+        taken = {_read(home / "order.json").get("user") for home in self._pods.iterdir()}
+        while (user := FIRST_USER + secrets.randbelow(USERS)) in taken:
+            pass
+        return user
+
     async def exec(self, pod: str, command: Sequence[str], timeout_seconds: float) -> Output:
+        if not self._commands:
+            raise _forbidden("a command", pod)
         if (await self.inspect(pod)).condition is not Condition.RUNNING:
             raise Conflict(f"pod {pod} does not run", subject=pod, do="start it first")
         making = asyncio.create_task(
@@ -226,6 +263,15 @@ def _cgroup(pid: int) -> str:
         lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
         return lines[-1].split(":", 2)[2]
     return ""
+
+
+def _forbidden(what: str, pod: str) -> Forbidden:
+    return Forbidden(
+        f"pods on this node are plain processes, which may not be given {what}",
+        subject=pod,
+        reason="PROCESS_RUNS_NO_COMMANDS",
+        do="run it on a node with podman; for development alone WINDLASS_AGENT__PROCESS_COMMANDS",
+    )
 
 
 def _free(port: PortMap) -> PortMap:

@@ -33,6 +33,8 @@ class Spec(Frozen):
     environment: Pairs = ()
     command: tuple[str, ...] = ()
     """Instead of the image's own. Words, which no shell reads."""
+    probe: tuple[str, ...] = ()
+    """The command that its health is asked with, beside it."""
     limits: Amounts = Amounts()
     """0: none."""
     ports: tuple[PortMap, ...] = ()

@@ -34,7 +34,7 @@ BUILTINS = {
             name="web",
             script='cd "$(mktemp -d)" && echo "${GREETING:-hello}" > index.html; '
             'if [ -x /bin/httpd ]; then exec /bin/httpd -f -p "${PORT:-80}"; fi; '
-            'exec python3 -m http.server "${PORT:-80}"',
+            'exec python3 -I -m http.server "${PORT:-80}"',
         ),
     )
 }

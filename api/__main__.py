@@ -57,7 +57,7 @@ from domain.patience import chosen
 from domain.quarantine import Terms
 from domain.repairs import Prudence
 from domain.share import PoolTerms
-from logs import start_log
+from logs import keep_private, start_log
 from offer import catalogue
 from protos.gen.agent import node_pb2
 from protos.gen.kaas import api_pb2 as kaas_pb2
@@ -387,6 +387,7 @@ def main() -> int:
     try:
         settings = read()
         start_log(settings)
+        keep_private(settings)
         uvloop.run(serve(settings))
     except DomainError as error:
         print(f"error: {error.message}\n  do: {error.do}", file=sys.stderr)

@@ -217,9 +217,14 @@ def is_json(request: Request) -> bool:
     return kind.strip().lower() == JSON
 
 
-def _refusal(refused: Refused, headers: dict[str, str]) -> Response:
+def status_of(refused: Refused) -> int:
+    """The status of an answer that is a refusal."""
     info = error_details_pb2.ErrorInfo.FromString(refused.status.details[0].value)
-    status = OWN_STATUSES.get(info.reason, STATUSES[refused.code])
+    return OWN_STATUSES.get(info.reason, STATUSES[refused.code])
+
+
+def _refusal(refused: Refused, headers: dict[str, str]) -> Response:
+    status = status_of(refused)
     if refused.code is grpc.StatusCode.UNAVAILABLE:
         headers = {**headers, "retry-after": str(RETRY_SECONDS)}
     return _document(refused.status, status, headers)

@@ -19,8 +19,11 @@ from api.relay import Relay
 from api.tls import Certificates
 
 OPTIONS: dict[str, int] = {
-    "grpc.keepalive_time_ms": 60_000,
+    # Streams of notify are served here, too: who freezes is to be noticed within a minute.
+    "grpc.keepalive_time_ms": 30_000,
     "grpc.keepalive_timeout_ms": 20_000,
+    # The library waits a minute for the answer to any ping, its own too, unless this is said.
+    "grpc.http2.ping_timeout_ms": 20_000,
     # More patient than the library: clients with honest keepalives are told "too_many_pings" else.
     "grpc.http2.min_ping_interval_without_data_ms": 30_000,
     "grpc.http2.max_ping_strikes": 0,

@@ -8,6 +8,7 @@ from api.asking import notes
 from domain import access
 from domain.access import TokenInfo
 from domain.errors import Conflict, Exhausted, Invalid, Unauthenticated
+from domain.password_rules import mismeasured
 from store.attempts import Attempts
 from store.passwords import Passwords
 from store.tokens import Tokens
@@ -46,7 +47,7 @@ class SignIn:
                 reason="PASSWORD_LOGIN_OFF",
                 do="use a token that an administrator has made, or a certificate",
             )
-        violations = [*access.misnamed(name), *access.weak(password)]
+        violations = [*access.misnamed(name), *mismeasured(password)]
         if violations:
             raise Invalid(
                 "; ".join(f"{each.field} {each.description}" for each in violations),

@@ -31,6 +31,7 @@ DESCRIPTION = Column("WHAT IT SAYS", lambda it: it["description"], wide=True)
 
 HIDDEN = "***"
 _PASSWORD = re.compile(r"(?<=://)(?P<user>[^:/@\s]*):[^@\s]*(?=@)")
+_PARAMETER = re.compile(r"(?<=[?&])(?P<name>[^=&\s]*(?:password|token|secret|key))=[^&\s]*")
 
 
 @app.command("show")
@@ -112,4 +113,5 @@ def hidden(value: str) -> str:
     """A value without what is secret in it: a secret as such, or the password of a URL."""
     if value and set(value) == {"*"}:
         return HIDDEN
-    return _PASSWORD.sub(rf"\g<user>:{HIDDEN}", value)
+    shown = _PASSWORD.sub(rf"\g<user>:{HIDDEN}", value)
+    return _PARAMETER.sub(rf"\g<name>={HIDDEN}", shown)

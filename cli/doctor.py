@@ -219,3 +219,17 @@ async def _here() -> AsyncIterator[Finding]:
     else:
         do = f"make {place} writable, or name another place with WINDLASS_STATE"
         yield Finding("fail", "state", f"{state} cannot be written", do)
+        return
+    yield _privacy()
+
+
+def _privacy() -> Finding:
+    """Whether what the processes on this machine keep is for their user alone."""
+    import logs
+
+    settings = config.loaded()
+    if not (found := logs.exposed(settings)):
+        return Finding("ok", "privacy", "nobody else can read what is kept")
+    named = ", ".join(map(str, found[:3])) + (" and more" if len(found) > 3 else "")
+    do = logs.close_to_others(settings, found)
+    return Finding("warn", "privacy", f"others can read {named}", do)

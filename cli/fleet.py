@@ -39,7 +39,8 @@ def agents(settings: "Settings") -> list[Part]:
             return await listening(address)
 
         listens = {"WINDLASS_AGENT__LISTEN": address}
-        found.append(Part(f"node-{number + 1}", command, ready, listens))
+        trial = {"WINDLASS_AGENT__PROCESS_FALLBACK": "true"}  # whose user is who runs things here
+        found.append(Part(f"node-{number + 1}", command, ready, listens, trial))
     return found
 
 

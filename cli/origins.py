@@ -4,10 +4,13 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
 from settings import PREFIX, Settings
-from systems import BELOW_STATE, Part
+from systems import BELOW_STATE, HIDDEN, Part
+
+STARS = "***"
 
 
 class Origin(BaseModel):
@@ -56,7 +59,13 @@ def _leaves(
         if isinstance(value, Part):
             yield from _leaves(value, (*above, name))
         else:
-            yield (*above, name), value, field.description or ""
+            yield (*above, name), _shown(field, value), field.description or ""
+
+
+def _shown(field: FieldInfo, value: Any) -> Any:
+    """A value, or as many stars as hide one that may hold a secret."""
+    extra = field.json_schema_extra
+    return STARS if value and isinstance(extra, dict) and extra.get(HIDDEN) else value
 
 
 def _holds(given: dict[str, Any], path: tuple[str, ...]) -> bool:

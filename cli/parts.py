@@ -34,6 +34,8 @@ class Part:
     ready: Callable[[], Awaitable[bool]]
     listens: dict[str, str] = field(default_factory=dict)
     """Its addresses, HOST:PORT, by the setting that would move them."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """What is set for it alone, unless it is set for all."""
 
 
 class Site:
@@ -49,6 +51,7 @@ class Site:
         with log.open("ab") as file:
             process = await asyncio.create_subprocess_exec(
                 *part.command,
+                env={**part.environment, **os.environ},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,

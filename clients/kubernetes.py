@@ -19,6 +19,7 @@ from clients.kubernetes_home import runs_in
 from clients.kubernetes_network import NETWORK, objects
 from clients.kubernetes_pods import (
     RESOURCES,
+    came_back,
     evicted,
     eviction_version,
     full_name,
@@ -110,16 +111,9 @@ class KubernetesApi:
     async def node_ready(self, node: Node) -> str | None:
         """The kubelet's version, without a v, once the node is Ready; None while it is not."""
         try:
-            found = await self._node(node)
+            return _kubelet(await self._node(node))
         except NotFound:
             return None
-        status = found.status
-        if status is None or status.nodeInfo is None:
-            return None
-        for condition in status.conditions or ():
-            if condition.type == "Ready" and condition.status == "True":
-                return status.nodeInfo.kubeletVersion.removeprefix("v")
-        return None
 
     async def api_version(self, node: Node) -> str | None:
         """The version, without a v, of the API server at the first of the node's addresses; None
@@ -236,15 +230,21 @@ class KubernetesApi:
     async def evict(self, node: Node) -> tuple[str, ...]:
         """Ask every pod on the node to leave that could run elsewhere, and name those still there.
 
-        Pods that a DaemonSet or the node itself keeps there, and those that have ended, are left.
+        Pods that a DaemonSet or the node itself keeps there, those that have ended, and those that
+        came there after it was closed are left.
         On a node that is not Ready nobody ends a pod: there one that was told to go counts as
         gone, and it is given a second."""
         try:
-            ready = await self.node_ready(node) is not None
+            own = await self._node(node)
+            ready = _kubelet(own) is not None
             found = await self._connections.call(
                 node, f"GET pods on {node.slot.name}", lambda client: listed(client, node.slot.name)
             )
-            staying = [pod for pod in found if must_leave(pod) and (ready or not is_leaving(pod))]
+            staying = [
+                pod
+                for pod in found
+                if must_leave(pod) and not came_back(pod, own) and (ready or not is_leaving(pod))
+            ]
             if not staying:
                 return ()
             version = await self._eviction_version(node)
@@ -342,6 +342,17 @@ def _seen(node: NodeResource) -> NodeSeen:
         closed_by_us=_is_marked(node),
         unwanted=UNWANTED in ((node.metadata and node.metadata.annotations) or {}),
     )
+
+
+def _kubelet(node: NodeResource) -> str | None:
+    """The version of its kubelet, without a v, if it is Ready."""
+    status = node.status
+    if status is None or status.nodeInfo is None:
+        return None
+    for condition in status.conditions or ():
+        if condition.type == "Ready" and condition.status == "True":
+            return status.nodeInfo.kubeletVersion.removeprefix("v")
+    return None
 
 
 def _is_closed(node: NodeResource) -> bool:

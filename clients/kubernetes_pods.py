@@ -7,10 +7,13 @@ from typing import Any
 from lightkube import AsyncClient
 from lightkube.core.exceptions import ApiError
 from lightkube.models.meta_v1 import DeleteOptions, ObjectMeta
-from lightkube.resources.core_v1 import Pod
+from lightkube.resources.core_v1 import Node, Pod
 
 MIRROR = "kubernetes.io/config.mirror"
 """On pods that a kubelet runs from a file of its own. Deleting them in the API changes nothing."""
+
+CLOSED = "node.kubernetes.io/unschedulable"
+"""The taint of a node that is closed, with the time when it was."""
 
 ENDED = frozenset({"Succeeded", "Failed"})
 
@@ -40,6 +43,21 @@ def must_leave(pod: Pod) -> bool:
     if any(owner.kind == "DaemonSet" for owner in metadata.ownerReferences or ()):
         return False
     return not (pod.status and pod.status.phase in ENDED)
+
+
+def came_back(pod: Pod, node: Node) -> bool:
+    """Whether the pod was put on the node after that was closed, which it tolerates. Its owner
+    would put another there, and again, so that it counts as one of the node's own; kubectl, which
+    looks once, leaves such a pod too. Both times are the cluster's own."""
+    spec = pod.spec
+    closed = [taint for taint in (node.spec and node.spec.taints) or () if taint.key == CLOSED]
+    born = pod.metadata and pod.metadata.creationTimestamp
+    if not spec or not born or not any(each.timeAdded and each.timeAdded < born for each in closed):
+        return False
+    return any(
+        each.key in (None, "", CLOSED) and each.effect in (None, "", "NoSchedule")
+        for each in spec.tolerations or ()
+    )
 
 
 def is_leaving(pod: Pod) -> bool:

@@ -116,7 +116,6 @@ class Session(Frozen):
 
 
 USERNAME = re.compile(r"[A-Za-z0-9_-]{3,24}")
-PASSWORD_CHARACTERS, PASSWORD_BYTES = 6, 70
 
 
 def misnamed(name: str) -> list[Violation]:
@@ -129,15 +128,6 @@ def misnamed(name: str) -> list[Violation]:
 
 CLOUDLET = re.compile(r"[^/]{1,200}/[^/]{1,200}")
 """OPERATOR/NAME: neither has a slash in it."""
-
-
-def weak(password: str) -> list[Violation]:
-    """What is wrong with a password. It is never repeated."""
-    size = len(password.encode(errors="replace"))
-    if len(password) >= PASSWORD_CHARACTERS and size <= PASSWORD_BYTES:
-        return []
-    said = f"must have {PASSWORD_CHARACTERS} characters or more, and {PASSWORD_BYTES} bytes or less"
-    return [Violation(field="password", description=said)]
 
 
 FREE_TRIES = 5

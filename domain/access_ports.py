@@ -35,11 +35,6 @@ def parse(text: str) -> tuple[Port, ...]:
     return tuple(_port(element) for element in text.split(","))
 
 
-def lowered(text: str) -> str:
-    """The same ports with their protocols in lower case, and nothing else changed."""
-    return text.lower()
-
-
 def _port(element: str) -> Port:
     protocol, *number = element.split(":")
     refuse_if(len(number) != 1, Refusal.PORT_FORMAT, text=protocol)

@@ -89,15 +89,15 @@ class Claim(Frozen):
 
 
 def check_key(app: App) -> None:
-    refuse_if(not is_title(app.developer), Refusal.DEVELOPER_NAME)
     refuse_if(not is_title(app.name), Refusal.APP_NAME)
     refuse_if(not is_title(app.version), Refusal.APP_VERSION)
+    refuse_if(not is_title(app.developer), Refusal.DEVELOPER_NAME)
 
 
-def with_ports(app: App) -> App:
-    """Its ports, checked, with their protocols in lower case."""
+def check_ports(app: App) -> None:
+    """Refuse ports that cannot be read. They are kept as they were written, since clients compare
+    what they are shown; everything that is derived from them has protocols in lower case."""
     access_ports.parse(app.access_ports)
-    return app.model_copy(update={"access_ports": access_ports.lowered(app.access_ports)})
 
 
 def with_deployment(app: App) -> App:

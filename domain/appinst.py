@@ -4,6 +4,8 @@ Nothing here looks anything up. The checks stand in the order in which clients k
 before anything is looked up, `check_found` with what the first transaction found, `placed` with
 what the second did."""
 
+from collections.abc import Callable
+
 from domain import access_ports
 from domain.app import App, Deployment, check_key
 from domain.cloudlet import Cloudlet, Whereabouts
@@ -87,6 +89,15 @@ def check_names(key: AppInstKey) -> None:
     )
 
 
+def check_whole_key(key: AppInstKey) -> None:
+    """Refuse names that cannot be in the key of an instance that is changed or deleted. One on the
+    default cloudlet may have named its cluster as it liked, and a virtual machine names none."""
+    check_key(App(developer=key.developer, name=key.app, version=key.version))
+    cluster = keyed(key).cluster
+    if not cluster.cloudlet.is_default:
+        check_cluster_key(cluster, needs_name=bool(cluster.cluster))
+
+
 def check_found(key: AppInstKey, ground: Ground, override: Override) -> None:
     """Refuse what the first transaction finds wrong. The default cloudlet has none, and a cluster
     that is to be made for the app need not be there."""
@@ -94,10 +105,10 @@ def check_found(key: AppInstKey, ground: Ground, override: Override) -> None:
         return
     taken = not is_free_to_create(ground.phase, override)
     refuse_if(taken, Refusal.KEY_TAKEN)
-    check_cluster_key(key.cluster, needs_name=False)
+    check_cluster_key(key.cluster, needs_name=bool(key.cluster.cluster))
     refuse_if(ground.cloudlet is None, Refusal.CLOUDLET_UNKNOWN)
     needs_cluster = ground.app is None or ground.app.deployment != Deployment.VM
-    refuse_if(needs_cluster and not key.cluster.cluster, Refusal.CLUSTERINST_NO_NAME)
+    refuse_if(needs_cluster and not key.cluster.cluster, Refusal.CLUSTER_NAME)
     refuse_if(ground.app is None, Refusal.APPINST_APP)
     made = key.cluster.cluster.startswith(AUTO_CLUSTER)
     lacks = needs_cluster and not made and ground.cluster is None
@@ -162,9 +173,17 @@ def check_delete(phase: Phase, override: Override) -> None:
 
 def check_app_change(before: App, after: App) -> None:
     """Refuse to change what instances were made of. The same value again is no change."""
-    for name in ("deployment", "image_type", "access_ports"):
-        changed = getattr(before, name) != getattr(after, name)
+    for name, value in _FIXED.items():
+        changed = value(before) != value(after)
         refuse_if(changed, Refusal.APP_HAS_INSTANCES, field=name)
+
+
+_FIXED: dict[str, Callable[[App], object]] = {
+    "deployment": lambda app: app.deployment,
+    "image_type": lambda app: app.image_type,
+    "access_ports": lambda app: access_ports.parse(app.access_ports),
+}
+"""What of an app does not change while it has instances. Ports in another case are the same."""
 
 
 def relocated(instance: AppInst, cloudlet: Cloudlet) -> AppInst:

@@ -2,13 +2,15 @@
 
 It lies readable in MAAS and on its metadata service, so it holds no secret: who may log in is a
 public key. Where packages come from is MAAS's business too: it puts the package repositories it
-knows, with their keys, into every system it installs, and the Kubernetes one belongs there."""
+knows, with their keys, into every system it installs, and the Kubernetes one belongs there, unless
+`Supplies` name it."""
 
 import json
 from collections.abc import Iterable
 from typing import Any
 
 from domain.machine import Slot
+from domain.supplies import Supplies
 
 LOGIN = "windlass"
 """The user that we log in as."""
@@ -27,16 +29,18 @@ _SYSCTL = {
 }
 
 
-def user_data(slot: Slot) -> str:
-    """Cloud-init user data for the machine in `slot`. The same slot gives the same text.
+def user_data(slot: Slot, supplies: Supplies | None = None) -> str:
+    """Cloud-init user data for the machine in `slot`. The same slot and supplies give the same
+    text.
 
     JSON is YAML, and has but one way to be written."""
-    return "#cloud-config\n" + json.dumps(_config(slot), indent=1, sort_keys=True) + "\n"
+    config = _config(slot, supplies or Supplies())
+    return "#cloud-config\n" + json.dumps(config, indent=1, sort_keys=True) + "\n"
 
 
-def _config(slot: Slot) -> dict[str, Any]:
+def _config(slot: Slot, supplies: Supplies) -> dict[str, Any]:
     version = slot.release.version
-    return {
+    return supplies.cloud_config(version) | {
         "hostname": slot.name,
         "manage_etc_hosts": True,
         "disable_root": True,
@@ -55,6 +59,7 @@ def _config(slot: Slot) -> dict[str, Any]:
             _file("/etc/modules-load.d/windlass.conf", _MODULES),
             _file("/etc/sysctl.d/90-windlass.conf", (f"{k} = {v}" for k, v in _SYSCTL.items())),
             _file("/etc/apt/apt.conf.d/90windlass", [f'DPkg::Lock::Timeout "{APT_LOCK_SECONDS}";']),
+            *(_file(path, text.splitlines()) for path, text in supplies.files().items()),
         ],
         "swap": {"size": 0},
         "package_update": True,
@@ -69,18 +74,12 @@ def _config(slot: Slot) -> dict[str, Any]:
             ["sysctl", "--system"],
             ["apt-mark", "hold", *KUBERNETES_PACKAGES],
             ["mkdir", "--parents", "/etc/containerd"],
-            ["sh", "-c", _CONTAINERD],
+            ["sh", "-c", supplies.containerd(version)],
+            ["systemctl", "daemon-reload"],
             ["systemctl", "restart", "containerd"],
             ["systemctl", "enable", "kubelet"],
         ],
     }
-
-
-_CONTAINERD = (
-    "containerd config default"
-    " | sed 's/SystemdCgroup = false/SystemdCgroup = true/' > /etc/containerd/config.toml"
-)
-"""The kubelet leaves control groups to systemd, so the runtime must too."""
 
 
 def _file(path: str, lines: Iterable[str]) -> dict[str, str]:

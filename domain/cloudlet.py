@@ -98,20 +98,28 @@ def check(cloudlet: Cloudlet) -> None:
     refuse_if(cloudlet.dynamic_ips < 1, Refusal.CLOUDLET_NO_IP)
     nowhere = cloudlet.latitude == 0 and cloudlet.longitude == 0
     refuse_if(nowhere, Refusal.CLOUDLET_NO_LOCATION)
-    refuse_if(not is_title(cloudlet.operator), Refusal.OPERATOR_NAME)
-    refuse_if(not is_title(cloudlet.name), Refusal.CLOUDLET_NAME)
+    check_key(CloudletKey(operator=cloudlet.operator, name=cloudlet.name))
     _check_ranges(cloudlet)
+
+
+def check_key(key: CloudletKey) -> None:
+    """Refuse names that cannot be."""
+    refuse_if(not is_title(key.operator), Refusal.OPERATOR_NAME)
+    refuse_if(not is_title(key.name), Refusal.CLOUDLET_NAME)
 
 
 def check_change(given: Cloudlet, changing: Changing) -> None:
     """Refuse a change that cannot be, whatever the cloudlet is now. A latitude or longitude of 0 is
     more often forgotten than meant."""
-    refuse_if(changing.dynamic_ips and given.dynamic_ips < 1, Refusal.CLOUDLET_FEW_IPS)
+    check_key(CloudletKey(operator=given.operator, name=given.name))
+    static = changing.ip_support and given.ip_support is IpSupport.STATIC
+    few = changing.dynamic_ips and given.dynamic_ips < 1
+    refuse_if(few and not static, Refusal.CLOUDLET_FEW_IPS)
     refuse_if(changing.latitude and given.latitude == 0, Refusal.CLOUDLET_LATITUDE_ZERO)
     refuse_if(changing.longitude and given.longitude == 0, Refusal.CLOUDLET_LONGITUDE_ZERO)
     _check_ranges(given, latitude=changing.latitude, longitude=changing.longitude)
     strange = given.ip_support is IpSupport.STRANGE
-    refuse_if(changing.ip_support and strange, Refusal.CLOUDLET_IPS)
+    refuse_if(changing.ip_support and strange, Refusal.CLOUDLET_IP_SUPPORT)
 
 
 def check_ip_support(cloudlet: Cloudlet) -> None:

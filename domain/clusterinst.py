@@ -7,10 +7,11 @@ from enum import StrEnum
 
 from domain.app import Deployment
 from domain.cloudlet import Cloudlet, CloudletKey
+from domain.cloudlet import check_key as check_cloudlet_key
 from domain.cloudlet_info import CloudletInfo, fitting
 from domain.flavor import Flavor
 from domain.frozen import Frozen
-from domain.naming import AUTO_CLUSTER, is_template_name, is_title
+from domain.naming import AUTO_CLUSTER, is_template_name
 from domain.override import Override
 from domain.refusal import Refusal, refuse_if
 from domain.tracking import CLUSTER_MOVES, Move, Phase, is_free_to_create, is_free_to_delete, may
@@ -98,8 +99,8 @@ def placed(draft: ClusterInst, ground: Ground, override: Override) -> Placed:
     took, and comes with the draft that is stored."""
     taken = not is_free_to_create(ground.phase, override)
     refuse_if(taken, Refusal.KEY_TAKEN)
-    check_key(draft.key)
     reserved = draft.key.cluster.startswith(AUTO_CLUSTER) and not draft.auto
+    check_key(draft.key, needs_name=not reserved)
     refuse_if(reserved, Refusal.CLUSTER_RESERVED)
     if ground.cloudlet is None:
         raise Refusal.CLOUDLET_UNKNOWN()
@@ -121,10 +122,8 @@ def placed(draft: ClusterInst, ground: Ground, override: Override) -> Placed:
 
 def check_key(key: ClusterInstKey, *, needs_name: bool = True) -> None:
     """Refuse names that cannot be. Developers are called as they like here."""
-    asked = needs_name or key.cluster
-    refuse_if(asked and not is_template_name(key.cluster), Refusal.CLUSTER_NAME)
-    refuse_if(not is_title(key.cloudlet.operator), Refusal.OPERATOR_NAME)
-    refuse_if(not is_title(key.cloudlet.name), Refusal.CLOUDLET_NAME)
+    refuse_if(needs_name and not is_template_name(key.cluster), Refusal.CLUSTER_NAME)
+    check_cloudlet_key(key.cloudlet)
 
 
 def room_taken(cluster: ClusterInst, flavor: Flavor) -> Taken:
@@ -135,21 +134,23 @@ def room_taken(cluster: ClusterInst, flavor: Flavor) -> Taken:
     )
 
 
-def check_fields(named: frozenset[str]) -> None:
+def check_fields(named: frozenset[str]) -> bool:
     """Refuse a change that names anything but the number of nodes. `named` are the leaves of its
-    mask; those of the key and of the override are harmless."""
-    refuse_if(not named, Refusal.CLUSTERINST_NOTHING)
-    own = {leaf for leaf in named if leaf not in _HARMLESS and not leaf.startswith("2.")}
-    refuse_if(own - {_NODES}, Refusal.CLUSTERINST_FIXED)
+    mask; those of the key and of the override are harmless. Returns whether the number is to
+    change: a mask of key fields alone is an update without change."""
+    own = named - _HARMLESS
     refuse_if(not own, Refusal.CLUSTERINST_NOTHING)
+    others = {leaf for leaf in own if leaf != _NODES and not leaf.startswith("2.")}
+    refuse_if(others, Refusal.CLUSTERINST_FIXED)
+    return _NODES in own
 
 
-def resized(cluster: ClusterInst, phase: Phase, nodes: int) -> ClusterInst:
-    """A cluster with another number of nodes."""
+def resized(cluster: ClusterInst, phase: Phase, nodes: int | None) -> ClusterInst:
+    """A cluster with another number of nodes; None keeps the present one. Whether it may have none
+    is for its resource manager to decide."""
     refuse_if(not cluster.masters, Refusal.CLUSTERINST_SINGLE)
     refuse_if(not may(CLUSTER_MOVES, Move.UPDATE, phase), Refusal.CLUSTERINST_NOT_READY)
-    refuse_if(nodes == 0, Refusal.CLUSTERINST_NO_NODES)
-    return cluster.model_copy(update={"nodes": nodes})
+    return cluster if nodes is None else cluster.model_copy(update={"nodes": nodes})
 
 
 def check_delete(phase: Phase, override: Override) -> None:

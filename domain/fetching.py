@@ -12,6 +12,9 @@ PORTS = {"http": 80, "https": 443}
 _AMBIGUOUS = frozenset("@\\ ")
 """What two readers of a URL may take for different things; nobody needs it."""
 
+DECODINGS = 4
+"""A path that is still encoded after so many decodings is refused."""
+
 
 def is_url(text: str) -> bool:
     """Whether a text is to be fetched rather than taken for what it says."""
@@ -20,7 +23,10 @@ def is_url(text: str) -> bool:
 
 def is_allowed(url: str, prefixes: Iterable[str]) -> bool:
     """Whether a URL lies below one of the prefixes: scheme, host and port are the same, and its
-    path is the prefix's or below it, however it is spelt."""
+    path is the prefix's or below it.
+
+    A server, or a proxy before it, may decode a path any number of times and may leave out what
+    follows a semicolon. The path has to lie below the prefix in each of these readings."""
     if not url.isprintable() or not _AMBIGUOUS.isdisjoint(url):
         return False
     try:
@@ -33,14 +39,37 @@ def is_allowed(url: str, prefixes: Iterable[str]) -> bool:
 def _below(wanted: SplitResult, prefix: SplitResult) -> bool:
     if wanted.scheme not in PORTS or _origin(wanted) != _origin(prefix):
         return False
-    allowed, path = _path(prefix).rstrip("/"), _path(wanted)
-    return path == allowed or path.startswith(f"{allowed}/")
+    path, allowed = wanted.path, {*_readings(prefix.path)}
+    for _ in range(DECODINGS):
+        if any(not _is_in(_walked(each), allowed) for each in (path, _bare(path))):
+            return False
+        decoded = unquote(path, errors="strict")
+        if decoded == path:
+            return True
+        if not decoded.isprintable() or "\\" in decoded:
+            return False
+        path = decoded
+    return False
+
+
+def _readings(path: str) -> tuple[str, str]:
+    """A prefix as an operator wrote it, and decoded."""
+    return _walked(path).rstrip("/"), _walked(unquote(path)).rstrip("/")
+
+
+def _is_in(path: str, allowed: Iterable[str]) -> bool:
+    return any(path == each or path.startswith(f"{each}/") for each in allowed)
+
+
+def _bare(path: str) -> str:
+    """A path without the parameters of its segments, as servers of servlets read it."""
+    return "/".join(segment.partition(";")[0] for segment in path.split("/"))
 
 
 def _origin(url: SplitResult) -> tuple[str, str | None, int | None]:
     return url.scheme, url.hostname, url.port or PORTS.get(url.scheme)
 
 
-def _path(url: SplitResult) -> str:
-    """The path as a server would understand it at worst: unquoted, and walked through."""
-    return posixpath.normpath("/" + unquote(url.path).lstrip("/"))
+def _walked(path: str) -> str:
+    """A path once its dots are followed."""
+    return posixpath.normpath("/" + path.lstrip("/"))

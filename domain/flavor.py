@@ -14,7 +14,11 @@ class Flavor(Frozen):
 
 def check(flavor: Flavor) -> None:
     """Refuse a flavor that is badly named or holds nothing."""
-    refuse_if(not is_title(flavor.name), Refusal.FLAVOR_NAME)
+    check_name(flavor.name)
     refuse_if(flavor.ram == 0, Refusal.FLAVOR_RAM)
     refuse_if(flavor.vcpus == 0, Refusal.FLAVOR_VCPUS)
     refuse_if(flavor.disk == 0, Refusal.FLAVOR_DISK)
+
+
+def check_name(name: str) -> None:
+    refuse_if(not is_title(name), Refusal.FLAVOR_NAME)

@@ -17,21 +17,21 @@ _ARGUMENTS_ARE_LISTS = Version(major=1, minor=31, patch=0)
 """Since then v1beta4 is read, and we write nothing else."""
 
 
-def initialising(machine: Machine, endpoint: str, port: int) -> str:
+def initialising(machine: Machine, endpoint: str, port: int, images: str = "") -> str:
     """For the first control-plane node. `endpoint` is the cluster's name for ever: it goes into
-    every certificate."""
+    every certificate. `images`: the repository that they come from, if it is one of our own."""
     return _documents(
         _initial(machine, port),
-        _cluster(machine, endpoint, port),
+        _cluster(machine, endpoint, port, images),
         _kubelet(),
     )
 
 
-def checking(machine: Machine, port: int) -> str:
+def checking(machine: Machine, port: int, images: str = "") -> str:
     """For a preflight alone, which needs no endpoint."""
     return _documents(
         _initial(machine, port),
-        _cluster(machine, "", port),
+        _cluster(machine, "", port, images),
     )
 
 
@@ -93,12 +93,14 @@ def _initial(machine: Machine, port: int, **more: Any) -> dict[str, Any]:
     )
 
 
-def _cluster(machine: Machine, endpoint: str, port: int) -> dict[str, Any]:
+def _cluster(machine: Machine, endpoint: str, port: int, images: str = "") -> dict[str, Any]:
     fields: dict[str, Any] = {
         "clusterName": machine.slot.cluster,
         "kubernetesVersion": f"v{machine.slot.release.version}",
         "networking": {"podSubnet": POD_SUBNET, "serviceSubnet": SERVICE_SUBNET},
     }
+    if images:
+        fields["imageRepository"] = images
     if endpoint:
         fields["controlPlaneEndpoint"] = f"{endpoint}:{port}"
         fields["apiServer"] = {"certSANs": [endpoint, machine.address]}

@@ -25,7 +25,10 @@ ITS_OWN = frozenset({"LOGIN_REFUSED", "INTERRUPTED"})
 of their kind may as well be MAAS's, or those of the cluster it was to join."""
 
 
-OF_OTHERS = ("MAAS_", "MACHINE_LOST")
+OF_OTHERS = (
+    *("MAAS_", "MACHINE_LOST", "PACKAGE_NOT_FOUND", "PACKAGES_UNREACHABLE"),
+    *("AUTHORITY_UNKNOWN", "CONFIGURATION_REFUSED", "NODE_NAME_TAKEN", "NOT_A_CONTROL_PLANE"),
+)
 """How reasons begin that are no machine's fault, however final."""
 
 

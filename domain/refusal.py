@@ -56,7 +56,11 @@ class Refusal(Enum):
     CLOUDLET_LONGITUDE = Invalid, "Invalid longitude value", "choose one from -180 to 180"
     CLOUDLET_LATITUDE_ZERO = Invalid, "Invalid latitude value of 0", "name only what changes"
     CLOUDLET_LONGITUDE_ZERO = Invalid, "Invalid longitude value of 0", "name only what changes"
-    CLOUDLET_FEW_IPS = Invalid, "Cannot specify less than one dynamic IP", ""
+    CLOUDLET_IP_SUPPORT = Invalid, "invalid IpSupport", ""
+    CLOUDLET_FEW_IPS = (
+        *(Invalid, "Cannot specify less than one dynamic IP unless Ip Support Static is specified"),
+        "",
+    )
 
     CLOUDLET_IPS_IN_USE = (
         *(Conflict, "Cannot specify fewer dynamic IPs than are in use"),
@@ -118,7 +122,7 @@ class Refusal(Enum):
         "give a PEM (PKIX or PKCS1) or a line of authorized_keys",
     )
     APP_NO_DEPLOYMENT = (
-        *(Invalid, "no deployment is usual for image type {image_type}"),
+        *(Invalid, "unknown image type {image_type}"),
         "name the deployment; a helm app says helm",
     )
     APP_DEPLOYMENT = Invalid, "Invalid deployment {name}, must be one of {known}", ""

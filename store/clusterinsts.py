@@ -58,11 +58,11 @@ class ClusterInsts(Store):
         self,
         session: AsyncSession,
         key: ClusterInstKey,
-        nodes: int,
+        nodes: int | None,
         override: Override,
         ask: Ask,
     ) -> Requested:
-        """Another number of nodes, with what they take."""
+        """Another number of nodes, with what they take. None: an update without change."""
         if earlier := await answers.answered(session, ask):
             return Requested(operation=operations.as_operation(earlier))
         await tracked.refuse_unready(session, key.cloudlet, override)
@@ -79,7 +79,7 @@ class ClusterInsts(Store):
         row.nodes_before, row.facts = before.nodes, after.model_dump_json()
         taken = await settling.taken_by(session, row)
         info = await tracked.info_of(session, key.cloudlet)
-        if self._terms.enforces and nodes > before.nodes and info is not None:
+        if self._terms.enforces and after.nodes > before.nodes and info is not None:
             others = minus(cloudlet_refs.usage(refs), Taken.model_validate_json(row.taken))
             check_room(info, plus(others, taken))
         await cloudlet_refs.swap(session, refs, row, taken)

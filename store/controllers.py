@@ -11,10 +11,11 @@ from datetime import timedelta
 from sqlalchemy import ColumnElement, delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.cloudlet_info import CloudletInfo
 from domain.record import Noun
 from store import shelf
 from store.engine import Store, reading, transaction
-from store.rows import ControllerRow, now
+from store.rows import ControllerRow, RecordRow, now
 
 MOST = 1000
 """More than there are ever processes at one database."""
@@ -22,11 +23,15 @@ MOST = 1000
 
 class Controllers(Store):
     @transaction
-    async def enter(self, session: AsyncSession, address: str, lease: timedelta) -> None:
+    async def enter(self, session: AsyncSession, address: str, lease: timedelta) -> int:
         """Be there for a lease, as one that knows nothing yet: what a former life at the same
-        address has left is swept away."""
+        address has left is swept away. Returns the highest number of its streams of which
+        something was kept: who numbers on from there is not taken for it."""
+        last = await _last_stream(session, address)
+        await _sweep_infos(session, address)
         await _sweep(session, (ControllerRow.until <= now()) | (ControllerRow.address == address))
         await session.merge(ControllerRow(address=address, until=now() + lease))
+        return last
 
     @transaction
     async def keep(self, session: AsyncSession, address: str, lease: timedelta) -> bool:
@@ -51,6 +56,19 @@ class Controllers(Store):
 
 async def _sweep(session: AsyncSession, gone: ColumnElement[bool]) -> None:
     for address in (await session.scalars(select(ControllerRow.address).where(gone))).all():
-        for key in await shelf.yielding(session, Noun.CLOUDLET_INFO, Noun.CONTROLLER, address):
-            await shelf.remove(session, Noun.CLOUDLET_INFO, key)
+        await _sweep_infos(session, address)
         await session.execute(delete(ControllerRow).where(ControllerRow.address == address))
+
+
+async def _sweep_infos(session: AsyncSession, address: str) -> None:
+    for key in await shelf.yielding(session, Noun.CLOUDLET_INFO, Noun.CONTROLLER, address):
+        await shelf.remove(session, Noun.CLOUDLET_INFO, key)
+
+
+async def _last_stream(session: AsyncSession, address: str) -> int:
+    keys = await shelf.yielding(session, Noun.CLOUDLET_INFO, Noun.CONTROLLER, address)
+    said = select(RecordRow.facts).where(
+        RecordRow.noun == Noun.CLOUDLET_INFO, RecordRow.key.in_(keys), RecordRow.facts != ""
+    )
+    found = map(CloudletInfo.model_validate_json, await session.scalars(said))
+    return max((info.stream for info in found), default=0)

@@ -178,6 +178,8 @@ UNDOES: dict[Aim, Move] = {
 async def _undo(
     session: AsyncSession, operation: OperationRow, plan: InstancePlan, row: AnyRow
 ) -> None:
+    """What went wrong with a delete is told to who asked for it, and does not stay on an instance
+    that is kept."""
     if isinstance(row, ClusterInstRow) and row.phase == Phase.DELETE_PREPARE:
         await tracked.move(session, row, Phase(row.before))
         return
@@ -192,6 +194,7 @@ async def _undo(
     else:
         refs = await session.get_one(CloudletRefsRow, row.cloudlet, with_for_update=True)
         await cloudlet_refs.take(session, refs, row, await taken_by(session, row))
+        row.errors = "[]"
         await tracked.move(session, row, to)
 
 
@@ -209,6 +212,7 @@ async def _keep_app(session: AsyncSession, row: AppInstRow, to: Phase) -> bool:
             return False
         row.facts = kept.instance.model_dump_json(exclude_defaults=True)
         await cloudlet_refs.take(session, refs, row, kept.taken)
+    row.errors = "[]"
     await tracked.move(session, row, to)
     return True
 

@@ -8,11 +8,12 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
+import hypothesis
 import psutil
 import pytest
 import structlog
@@ -28,9 +29,16 @@ from store.engine import Database
 from store.rows import Row
 from store.sealing import Seal
 from store.secrets import Secrets
+from tests.support.load import grown
 
 structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.__stderr__))
 """Servers that many tests share go on logging while another test looks at what a command prints."""
+
+hypothesis.settings.register_profile(
+    "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("busy")
+"""How long an example takes says more of the machine than of our code."""
 
 BINARIES = Path(sys.executable).parent
 
@@ -56,6 +64,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     gone = set(left_out)
     items[:] = [item for item in items if item not in gone]
     config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Let the time of a test grow with the load of the machine. pytest-timeout reads it next."""
+    own = item.get_closest_marker("timeout")
+    usual = own.args[0] if own else float(item.config.getini("timeout"))
+    item.add_marker(pytest.mark.timeout(grown(usual)), append=False)
+    return (yield)
 
 
 def pytest_collection_finish() -> None:

@@ -23,6 +23,7 @@ from sim.hosts.shell import Call, Held
 from sim.ledger import Ledger
 from sim.metal import Installed
 from sim.pace import INSTANT, Clock, Pace, WallClock
+from tests.support.load import limit
 
 VERSION = "1.31.4"
 USER = LOGIN
@@ -167,6 +168,6 @@ async def typed(host: Host, line: str, user: str = USER) -> tuple[int, str, str]
 
 async def until(holds: Callable[[], bool], *, seconds: float = 10) -> None:
     """Wait for a condition. What never comes true is a failure after that long."""
-    async with asyncio.timeout(seconds):
+    async with limit(seconds):
         while not holds():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.002)

@@ -2,6 +2,7 @@
 cloudlet, until it is told to stop."""
 
 import argparse
+import os
 import sys
 from functools import partial
 
@@ -84,6 +85,7 @@ async def manage(given: argparse.Namespace) -> None:
 
 def main() -> int:
     given = parser().parse_args()
+    os.umask(0o077)  # what is written is for nobody else to read
     try:
         uvloop.run(manage(given))
     except DomainError as error:

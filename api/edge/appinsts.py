@@ -10,6 +10,7 @@ from api.edge.progress import Progress
 from api.edge.records import Records
 from api.edge.remembered import Remembered
 from api.edge.showing import Showing
+from domain.appinst import check_whole_key
 from domain.refusal import Refusal, refuse_if
 from protos.gen.edge.app_inst_pb2 import AppInst, AppInstInfo
 from protos.gen.edge.app_inst_pb2_grpc import AppInstApiServicer, AppInstInfoApiServicer
@@ -38,13 +39,16 @@ class AppInstApi(AppInstApiServicer):
         return self._progress.of(asking, context)
 
     def UpdateAppInst(self, request: AppInst, context: Context) -> AsyncIterator[Result]:
+        check_whole_key(instances.appinst_key(request.key))
         named = mask(request, lax=self._lax)
         refuse_if(named.names(LOCATION), Refusal.APPINST_LOCATION)
         raise Refusal.APPINST_UPDATE()
 
     def DeleteAppInst(self, request: AppInst, context: Context) -> AsyncIterator[Result]:
+        key = instances.appinst_key(request.key)
+        check_whole_key(key)
         asking = self._apps.request_delete(
-            instances.appinst_key(request.key),
+            key,
             instances.override(request.crm_override),
             asked(request),
         )

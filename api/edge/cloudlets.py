@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import aclosing
 
 from api.asking import Context, asked
-from api.edge import convert, keys
+from api.edge import convert, instances, keys
 from api.edge.progress import Progress
 from api.edge.records import Records
 from domain import cloudlet
@@ -55,6 +55,7 @@ class CloudletApi(CloudletApiServicer):
         await self._places.change(keys.of(request), changed, asked(request))
 
     async def _deleted(self, request: Cloudlet, context: Context) -> None:
+        cloudlet.check_key(instances.cloudlet_key(request.key))
         asking = self._places.request_delete(keys.of(request), asked(request))
         async with aclosing(self._progress.of(asking, context)) as told:
             async for _ in told:

@@ -8,7 +8,7 @@ from api.edge.masks import mask
 from api.edge.progress import Progress
 from api.edge.records import Records
 from api.edge.showing import Showing
-from domain.clusterinst import check_fields
+from domain.clusterinst import check_fields, check_key
 from domain.standing import ClusterInstStanding
 from protos.gen.edge.clusterinst_pb2 import ClusterInst, ClusterInstInfo
 from protos.gen.edge.clusterinst_pb2_grpc import (
@@ -37,18 +37,22 @@ class ClusterInstApi(ClusterInstApiServicer):
         return self._progress.of(asking, context)
 
     def UpdateClusterInst(self, request: ClusterInst, context: Context) -> AsyncIterator[Result]:
-        check_fields(mask(request, lax=self._lax).leaves)
+        key = instances.clusterinst_key(request.key)
+        check_key(key)
+        resizes = check_fields(mask(request, lax=self._lax).leaves)
         asking = self._clusters.request_update(
-            instances.clusterinst_key(request.key),
-            request.num_nodes,
+            key,
+            request.num_nodes if resizes else None,
             instances.override(request.crm_override),
             asked(request),
         )
         return self._progress.of(asking, context)
 
     def DeleteClusterInst(self, request: ClusterInst, context: Context) -> AsyncIterator[Result]:
+        key = instances.clusterinst_key(request.key)
+        check_key(key)
         asking = self._clusters.request_delete(
-            instances.clusterinst_key(request.key),
+            key,
             instances.override(request.crm_override),
             asked(request),
         )

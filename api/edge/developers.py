@@ -16,17 +16,23 @@ class DeveloperApi(DeveloperApiServicer):
         self._developers = developers
 
     async def CreateDeveloper(self, request: Developer, context: Context) -> Result:
-        refuse_if(not is_title(request.key.name), Refusal.DEVELOPER_NAME)
+        _check_key(request)
         await self._developers.create(request)
         return Result()
 
     async def UpdateDeveloper(self, request: Developer, context: Context) -> Result:
+        _check_key(request)
         await self._developers.update(request)
         return Result()
 
     async def DeleteDeveloper(self, request: Developer, context: Context) -> Result:
+        _check_key(request)
         await self._developers.delete(request)
         return Result()
 
     def ShowDeveloper(self, request: Developer, context: Context) -> AsyncIterator[Developer]:
         return self._developers.show(request)
+
+
+def _check_key(request: Developer) -> None:
+    refuse_if(not is_title(request.key.name), Refusal.DEVELOPER_NAME)

@@ -27,7 +27,8 @@ class Drafting:
     ) -> tuple[Service, ...]:
         """Write into an app all that follows from its description, and tell the services of its
         manifest. `before` is what it was, if it is being changed."""
-        app = apps.with_ports(convert.app(message))
+        app = convert.app(message)
+        apps.check_ports(app)
         key = app.auth_public_key
         refuse_if(key and not texts.is_public_key(key), Refusal.APP_PUBLIC_KEY)
         app = apps.with_deployment(app)

@@ -22,9 +22,11 @@ class FlavorApi(FlavorApiServicer):
         return Result()
 
     async def UpdateFlavor(self, request: Flavor, context: Context) -> Result:
+        flavor.check_name(request.key.name)
         raise Refusal.FLAVOR_UPDATE()
 
     async def DeleteFlavor(self, request: Flavor, context: Context) -> Result:
+        flavor.check_name(request.key.name)
         await self._flavors.delete(request)
         return Result()
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import grpc
 from google.protobuf import json_format
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
@@ -19,10 +20,14 @@ from starlette.types import Receive, Scope, Send
 from api.dialects import UNREADABLE
 from api.door import Admit, Door, Service, anybody
 from api.edge.words import plain, spelt
-from api.rest import JSON, STATUSES, Exchange, Refused, body_of, is_json
-from domain.errors import Invalid
+from api.errors import packed
+from api.rest import JSON, NOT_JSON, Exchange, Refused, body_of, is_json, status_of
+from domain.errors import Invalid, Unsupported
 
 METHOD = re.compile(r"(Create|Update|Delete|Show)(\w+)")
+
+VERBS = ("create", "update", "delete", "show")
+"""Below these all paths are this gateway's: what it does not serve is not implemented."""
 
 UNSERVED = frozenset({"ExecApi", "NotifyApi", "CloudletRefsApi", "ClusterRefsApi"})
 """What the first gateway had no paths for."""
@@ -49,7 +54,7 @@ def routes(door: Door, services: Sequence[Service], admit: Admit = anybody) -> l
             call = answering(service, described, _reader(described.input_type), admit)
             resource = Resource(call, streams=streams)
             found += [Route(each, resource) for each in (path, MISSPELT.get(path)) if each]
-    return found
+    return [*found, *(Route(f"/{verb}/{{rest:path}}", Unimplemented()) for verb in VERBS)]
 
 
 def path_of(service: str, method: str) -> str:
@@ -82,6 +87,21 @@ class Resource:
         await line.end()
 
 
+class Unimplemented:
+    """What the contract does not have, by any verb. Clients of the first gateway know it by 501."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        line = Line(request, send, streams=False)
+        refusal = Unsupported(
+            f"nothing is served at {request.url.path}",
+            reason="NO_SUCH_ROUTE",
+            do="look for the path in the API's documentation",
+        )
+        await line.refuse(Refused(packed(refusal), grpc.StatusCode.UNIMPLEMENTED))
+        await line.end()
+
+
 class Line(Exchange):
     """A call by this gateway, and its answer."""
 
@@ -100,7 +120,7 @@ class Line(Exchange):
         """Say why not: instead of an answer, or behind what there was of one."""
         status = {"code": refused.status.code, "message": refused.status.message, "details": []}
         begun = self._begun
-        await self._say(STATUSES[refused.code], {"error": status} if begun else status)
+        await self._say(status_of(refused), {"error": status} if begun else status)
 
     async def end(self) -> None:
         await self._begin(200)
@@ -123,10 +143,10 @@ class Line(Exchange):
 def _reader(described: Any) -> Callable[[Line], Awaitable[Message]]:
     async def read(line: Line) -> Message:
         body = await body_of(line.request, BODY_BYTES)
-        if body and not is_json(line.request):
+        if body and _comes_from_a_page(line.request) and not is_json(line.request):
             raise Invalid(
                 f"the body has to be {JSON} and to say so",
-                reason="CONTENT_TYPE_NOT_JSON",
+                reason=NOT_JSON,
                 do=f"send the header content-type: {JSON}",
             )
         message: Message = GetMessageClass(described)()
@@ -141,3 +161,9 @@ def _reader(described: Any) -> Callable[[Line], Awaitable[Message]]:
             ) from error
 
     return read
+
+
+def _comes_from_a_page(request: Request) -> bool:
+    """Whether a browser sends it. A form in a foreign page may be sent without asking, but never
+    says that it is JSON; scripts say nothing, and are believed."""
+    return any(name == "origin" or name.startswith("sec-fetch-") for name in request.headers)

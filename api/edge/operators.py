@@ -16,18 +16,24 @@ class OperatorApi(OperatorApiServicer):
         self._operators = operators
 
     async def CreateOperator(self, request: Operator, context: Context) -> Result:
-        refuse_if(not is_title(request.key.name), Refusal.OPERATOR_NAME)
+        _check_key(request)
         refuse_if(request.key.name == DEFAULT_OPERATOR, Refusal.OPERATOR_RESERVED)
         await self._operators.create(request)
         return Result()
 
     async def UpdateOperator(self, request: Operator, context: Context) -> Result:
+        _check_key(request)
         await self._operators.update(request)
         return Result()
 
     async def DeleteOperator(self, request: Operator, context: Context) -> Result:
+        _check_key(request)
         await self._operators.delete(request)
         return Result()
 
     def ShowOperator(self, request: Operator, context: Context) -> AsyncIterator[Operator]:
         return self._operators.show(request)
+
+
+def _check_key(request: Operator) -> None:
+    refuse_if(not is_title(request.key.name), Refusal.OPERATOR_NAME)

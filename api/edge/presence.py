@@ -37,6 +37,8 @@ class Presence:
         self._kept = False
         self._entered = asyncio.Event()
         self._address = ""
+        self.last_stream = 0
+        """The highest number of a stream that a former life at this address held."""
 
     @property
     def address(self) -> str:
@@ -70,7 +72,7 @@ class Presence:
             await self._admit()
             self._kept = True  # before it is: a round that is cut off may have been written
             if not self._entered.is_set():
-                await self._controllers.enter(address, self._lease)
+                self.last_stream = await self._controllers.enter(address, self._lease)
                 self._entered.set()
             elif not await self._controllers.keep(address, self._lease):
                 log.warning("taken for dead", address=address)

@@ -17,18 +17,23 @@ class ClusterApi(ClusterApiServicer):
         self._templates = templates
 
     async def CreateCluster(self, request: Cluster, context: Context) -> Result:
-        name = request.key.name
-        refuse_if(not is_template_name(name), Refusal.CLUSTER_NAME)
-        refuse_if(name.startswith(AUTO_CLUSTER), Refusal.CLUSTER_RESERVED)
+        refuse_if(request.key.name.startswith(AUTO_CLUSTER), Refusal.CLUSTER_RESERVED)
+        _check_key(request)
         await self._templates.create(request, convert.template_needs(request))
         return Result()
 
     async def UpdateCluster(self, request: Cluster, context: Context) -> Result:
+        _check_key(request)
         raise Refusal.CLUSTER_UPDATE()
 
     async def DeleteCluster(self, request: Cluster, context: Context) -> Result:
+        _check_key(request)
         await self._templates.delete(request)
         return Result()
 
     def ShowCluster(self, request: Cluster, context: Context) -> AsyncIterator[Cluster]:
         return self._templates.show(request)
+
+
+def _check_key(request: Cluster) -> None:
+    refuse_if(not is_template_name(request.key.name), Refusal.CLUSTER_NAME)

@@ -1,5 +1,6 @@
 """Messages as JSON in the words of the first gateway: fields by their names in the contract, empty
-ones too, and enums in one word each, such as `IpAccessShared`. Read are enums in any spelling."""
+ones too, and enums in one word each, such as `IpAccessShared`. Read are enums in any spelling;
+fields that the contract does not have are passed over, as its first gateway did."""
 
 from typing import Any
 
@@ -20,7 +21,8 @@ def plain(message: Message) -> Any:
 
 
 def spelt(document: Any, described: Any) -> Any:
-    """A document with its enums as the contract spells them. What is no word of an enum stays."""
+    """A document with its enums as the contract spells them, without the fields that it does not
+    have. What is no word of an enum stays."""
     return _each_enum(document, described, _meant)
 
 
@@ -30,8 +32,9 @@ def _each_enum(document: Any, described: Any, change: Any) -> Any:
     fields = {field.name: field for field in described.fields}
     fields |= {field.json_name: field for field in described.fields}
     return {
-        name: _changed(value, fields[name], change) if name in fields else value
+        name: _changed(value, fields[name], change)
         for name, value in document.items()
+        if name in fields
     }
 
 

@@ -14,6 +14,7 @@ from api.signed_in import SignedIn
 from domain import access
 from domain.access import Principal, Role, TokenInfo, User
 from domain.errors import Forbidden, Invalid, Unauthenticated, Violation
+from domain.password_rules import weak
 from protos.gen.ops import access_pb2 as pb
 from protos.gen.ops.access_pb2_grpc import TokensServicer, UsersServicer
 from store import tokens as store_tokens
@@ -70,7 +71,7 @@ class Users(UsersServicer):
         self, request: pb.SetPasswordRequest, context: Context
     ) -> pb.SetPasswordResponse:
         name = _somebody(request.name)
-        if violations := access.weak(request.password):
+        if violations := weak(request.password, name):
             raise Invalid(violations[0].description, violations=violations)
         if name == principal().name:  # a token is not enough for this
             await self._sign_in.prove(name, request.old_password, self._origins.place(context))
@@ -133,7 +134,7 @@ def _wanted(request: pb.AddUserRequest) -> Principal:
         said = "must be given for the role developer, and for no other"
         violations.append(Violation(field="developer", description=said))
     if request.password:
-        violations += access.weak(request.password)
+        violations += weak(request.password, request.name)
     if len(request.developer) > NAME_LENGTH or not request.developer.isprintable():
         violations.append(Violation(field="developer", description="cannot be a name"))
     if violations or role is None:

@@ -18,6 +18,7 @@ from domain.errors import Conflict, DomainError, Failed, NotFound, Unavailable
 from domain.machine import Erasing, Machine, Search, Slot
 from domain.ports import ClusterMark, Spoilt, Stock
 from domain.seen import MachineSeen
+from domain.supplies import Supplies
 
 CLUSTER, SLOT = "kaas-cluster", "kaas-machine"
 """The annotations by which people, and the sweep, know our machines."""
@@ -72,9 +73,11 @@ class MaasMachines:
         *,
         fresh_seconds: float = FRESH_SECONDS,
         erase: Erasing = Erasing.NONE,
+        supplies: Supplies | None = None,
     ) -> None:
         """`fresh_seconds` is how old what `seen` answers may be, `erase` what becomes of the disks
-        of what was deployed and is given back."""
+        of what was deployed and is given back, `supplies` where machines get things from."""
+        self._supplies = supplies or Supplies()
         self._maas = maas
         self._erase = ERASE[erase]
         self._snapshot = Snapshot(self._list, fresh_seconds=fresh_seconds)
@@ -174,13 +177,13 @@ class MaasMachines:
         slot = machine.slot
         found = await self._ours(machine)
         if found.status_name == ALLOCATED:
-            path = f"machines/{machine.system_id}/"
+            path, text = f"machines/{machine.system_id}/", user_data(slot, self._supplies)
             try:
                 body = await self._maas.post(
                     path,
                     "deploy",
                     distro_series=slot.release.series,
-                    user_data=base64.b64encode(user_data(slot).encode()).decode(),
+                    user_data=base64.b64encode(text.encode()).decode(),
                     comment=f"Windlass: {slot.name} of cluster {slot.cluster}",
                 )
                 found = seen.read(seen.MACHINE, body, f"POST {path}?op=deploy")

@@ -2,6 +2,7 @@
 
 import json
 import re
+import secrets
 from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -11,6 +12,10 @@ from domain.errors import Unavailable
 from domain.machine import Machine
 
 _CONTAINER = re.compile(r"[0-9a-f]{8,64}")
+_RUNNING = re.compile(r"^([0-9a-f]{8,64})\s+\d+\s+RUNNING\s*$", re.MULTILINE)
+_CTR = ("ctr", "--namespace", "k8s.io")
+"""containerd's own command, which is there wherever containerd is; crictl is a package of its own
+that nothing asks for any more."""
 LOCAL = "https://127.0.0.1:2379"
 _PKI = "/etc/kubernetes/pki/etcd"
 _ETCDCTL = (
@@ -78,12 +83,25 @@ class Etcd:
 
     async def command(self, through: Machine, endpoints: Sequence[str] = (LOCAL,)) -> str:
         """How root calls etcdctl on the host: where it is, in etcd's own container."""
-        find = root("crictl", "ps", "--quiet", "--name=etcd", "--state=running")
-        found = _CONTAINER.search((await self._connections.run(through, find)).out)
-        if found is None:
-            raise Unavailable(f"no etcd runs on {named(through)}")
+        container = await self._container(through)
         among = f"--endpoints={','.join(endpoints)}"
-        return line("crictl", "exec", found[0], *_ETCDCTL, among)
+        own = f"windlass-{secrets.token_hex(8)}"
+        execute = (*_CTR, "tasks", "exec", "--exec-id", own, container)
+        return line(*execute, *_ETCDCTL, among)
+
+    async def _container(self, through: Machine) -> str:
+        """The container that etcd runs in: that of kubeadm's own pod, for others may be called
+        etcd too. containerd lists those that have ended as well."""
+        listing = root(*_CTR, "containers", "list", "--quiet", _of_etcd(through))
+        tasks = root(*_CTR, "tasks", "list")
+        answer = await self._connections.run(through, f"{listing}; echo; {tasks}")
+        ours, _, running = answer.out.partition("\n\n")
+        known = set(_CONTAINER.findall(ours))
+        for container in _RUNNING.findall(running):
+            if container in known:
+                return str(container)
+        said = f": {answer.err.strip()[-500:]}" if answer.err.strip() else ""
+        raise Unavailable(f"no etcd runs on {named(through)}{said}", reason="ETCD_UNHEALTHY")
 
     async def answering(self, through: Machine, endpoints: Sequence[str]) -> set[str]:
         """Which of these members answer, know a leader and complain of nothing. It is asked of
@@ -104,6 +122,16 @@ class Etcd:
     async def _run(self, through: Machine, endpoints: Sequence[str], *words: str) -> Answer:
         command = f"sudo -n {await self.command(through, endpoints)} {line(*words)}"
         return await self._connections.run(through, command)
+
+
+def _of_etcd(machine: Machine) -> str:
+    """containerd's filter for what kubeadm runs etcd in on that host."""
+    labels = {
+        "io.kubernetes.container.name": "etcd",
+        "io.kubernetes.pod.namespace": "kube-system",
+        "io.kubernetes.pod.name": f"etcd-{machine.slot.name}",
+    }
+    return ",".join(f'labels."{name}"=={value}' for name, value in labels.items())
 
 
 def _is_well(standing: _Standing) -> bool:

@@ -29,7 +29,8 @@ STEPS = f"{HOME}/steps"
 _FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 0.02, 2.0, 1.5
 _LOOKS = 3
 """How often in a row a look at a job may fail."""
-_TAIL_BYTES = 4000
+_TAIL_BYTES = 16_000
+"""How much of what a run said is judged: an image that cannot be had fills 700 bytes."""
 _RUNNING = frozenset({"active", "activating", "deactivating", "reloading", "refreshing"})
 _STATES = _RUNNING | {"inactive", "failed", "maintenance"}
 
@@ -61,6 +62,8 @@ class Step(NamedTuple):
     repeats: Repeats = Repeats.NEVER
     final: tuple[Final, ...] = ()
     """What may go wrong with it for good, where we know what to do next."""
+    last: tuple[Final, ...] = ()
+    """What is for good if it does not pass."""
     title: str = ""
     """How messages call it. Empty: by its first two words."""
 
@@ -262,7 +265,15 @@ class Jobs:
         path = f"{step.directory}/{attempt}/output"
         output = await self._read(machine, line("tail", "-c", str(_TAIL_BYTES), path))
         what = f"{step.title or ' '.join(step.command[:2])} on {named(machine)}"
-        return failure(what, status, output, step.passing, final=step.final, again=attempt > 1)
+        return failure(
+            what,
+            status,
+            output,
+            step.passing,
+            final=step.final,
+            last=step.last,
+            again=attempt > 1,
+        )
 
     async def _poll(self, machine: Machine, step: Step, attempt: int) -> Seen:
         """The unit is asked first: one that has ended has left its exit code by then."""

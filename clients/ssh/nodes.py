@@ -12,12 +12,19 @@ from typing import TypeVar
 import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from pydantic import BaseModel, Field, ValidationError
 
+from clients.ssh import first_boot
 from clients.ssh.access import Access
-from clients.ssh.connections import LOGIN_REFUSED, Answer, Connections, line, named, root
+from clients.ssh.connections import LOGIN_REFUSED, Connections, line, named, root
 from clients.ssh.etcd import Etcd
-from clients.ssh.failures import FOUNDING, JOINING, failure
+from clients.ssh.failures import (
+    FOUNDING,
+    FOUNDING_FINAL,
+    JOINING,
+    JOINING_FINAL,
+    JOINING_LAST,
+    failure,
+)
 from clients.ssh.inside import Insides
 from clients.ssh.jobs import HOME, STEPS, Jobs, Repeats, Seen, Step
 from clients.ssh.snapshots import BACK_UP, Snapshots
@@ -34,6 +41,9 @@ Answered = TypeVar("Answered")
 _TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
 _TOKEN_LIFE = "30m"  # noqa: S105 - for how long one lives
 _NOT_FOUND = 127
+GUIDE_SECONDS = 180.0
+"""How long a control plane may take to invite a host. kubeadm itself tries for 60 s to upload
+certificates and for 120 s to make a token, and says only then why it could not."""
 _FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 0.02, 2.0, 1.5
 
 _MAKING = ("init", "join")
@@ -52,6 +62,7 @@ _PREFLIGHT = Step(
     ("kubeadm", "init", "phase", "preflight", "--config", f"{STEPS}/preflight/config.json"),
     about=("preflight",),
     passing=FOUNDING,
+    final=FOUNDING_FINAL,
     repeats=Repeats.ALWAYS,
 )
 _INIT = Step(
@@ -59,6 +70,7 @@ _INIT = Step(
     ("kubeadm", "init", "--config", f"{STEPS}/init/config.json", "--skip-token-print"),
     about=(),
     passing=FOUNDING,
+    final=FOUNDING_FINAL,
     clean=_CLEAN,
 )
 _JOIN = Step(
@@ -66,6 +78,8 @@ _JOIN = Step(
     ("kubeadm", "join", "--config", f"{STEPS}/join/config.json"),
     about=(),
     passing=JOINING,
+    final=JOINING_FINAL,
+    last=JOINING_LAST,
     clean=_CLEAN,
 )
 _RESET = Step("reset", _CLEAN, about=("reset",), repeats=Repeats.ALWAYS)
@@ -85,12 +99,15 @@ class SshNodes:
         connect_seconds: float = 10,
         job_seconds: float = 1800,
         voter_seconds: float = 300,
+        images: str = "",
     ) -> None:
         """`job_seconds` is how long one call waits for a run of kubeadm, `voter_seconds` how long
-        for a new etcd member's vote. A call that gives up is Unavailable, and the run goes on."""
+        for a new etcd member's vote. A call that gives up is Unavailable, and the run goes on.
+        `images` is the repository of Kubernetes' images, if it is one of our own."""
         self._vault = vault
         self._api_port = api_port
         self._voter_seconds = voter_seconds
+        self._images = images
         self._connections = Connections(
             vault, port=port, user=user, connect_seconds=connect_seconds
         )
@@ -114,11 +131,7 @@ class SshNodes:
             if error.reason == LOGIN_REFUSED:
                 raise
             return False
-        boot = _first_boot(machine, answer)
-        if boot.status == "error":
-            errors = "; ".join(boot.errors) or "no reason given"
-            raise Failed(f"the first boot of {named(machine)} went wrong: {errors[:600]}")
-        return boot.status in ("done", "disabled")
+        return await first_boot.is_over(self._connections, machine, answer)
 
     async def preflight(self, machine: Machine) -> None:
         """Check that the host can become a node: kubeadm and a container runtime are there, and a
@@ -129,13 +142,15 @@ class SshNodes:
                 return
         await self._check_software(machine)
         if machine.slot.role is Role.CONTROL_PLANE:
-            config = kubeadm_config.checking(machine, self._api_port)
+            config = kubeadm_config.checking(machine, self._api_port, self._images)
             await self._jobs.carry_out(machine, _PREFLIGHT, _constant(config))
 
     async def initialise(self, joining: Joining) -> None:
         """Make the host the first control-plane node and keep its kubeconfig in the vault."""
         machine = joining.machine
-        config = kubeadm_config.initialising(machine, joining.endpoint, self._api_port)
+        config = kubeadm_config.initialising(
+            machine, joining.endpoint, self._api_port, self._images
+        )
         await self._jobs.carry_out(machine, _step(_INIT, joining), _constant(config))
         await self._access.keep(machine)
 
@@ -236,10 +251,11 @@ class SshNodes:
 
     async def _token(self, machine: Machine, through: Machine) -> str:
         words = ("token", "create", "--ttl", _TOKEN_LIFE, "--description", machine.slot.name)
-        answer = await self._connections.run(through, root("kubeadm", *words))
+        command = root("kubeadm", *words)
+        answer = await self._connections.run(through, command, seconds=GUIDE_SECONDS)
         if answer.status:
             what = f"kubeadm token create on {named(through)}"
-            raise failure(what, answer.status, answer.err, JOINING)
+            raise failure(what, answer.status, answer.err, JOINING, final=JOINING_FINAL)
         token = answer.out.strip()
         if not _TOKEN.fullmatch(token):
             raise Failed(f"kubeadm on {named(through)} made a token of {len(token)} characters")
@@ -256,10 +272,11 @@ class SshNodes:
         config = kubeadm_config.uploading(through, certificate_key, self._api_port)
         await self._connections.put(through, path, config)
         script = f"{line(*_UPLOAD, path)}; status=$?; rm -f {line(path)}*; exit $status"
-        answer = await self._connections.run(through, root("sh", "-c", script))
+        command = root("sh", "-c", script)
+        answer = await self._connections.run(through, command, seconds=GUIDE_SECONDS)
         if answer.status:
             what = f"kubeadm init phase upload-certs on {named(through)}"
-            raise failure(what, answer.status, answer.err, JOINING)
+            raise failure(what, answer.status, answer.err, JOINING, final=JOINING_FINAL)
 
     async def _ca_hash(self, machine: Machine) -> str:
         """The fingerprint of the authority in the kubeconfig that we keep."""
@@ -305,22 +322,6 @@ async def _by_any(
         with suppress(Unavailable):
             return await ask(through)
     return await ask(last)
-
-
-class _FirstBoot(BaseModel):
-    """What `cloud-init status` tells, as far as we ask."""
-
-    status: str
-    errors: list[str] = Field(default_factory=list)
-
-
-def _first_boot(machine: Machine, answer: Answer) -> _FirstBoot:
-    try:
-        return _FirstBoot.model_validate_json(answer.out)
-    except ValidationError as error:
-        raise Unavailable(
-            f"{named(machine)} did not say how its first boot stands: {answer.err.strip()[-500:]}"
-        ) from error
 
 
 def _step(step: Step, joining: Joining) -> Step:

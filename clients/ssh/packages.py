@@ -16,9 +16,13 @@ def installing(
     name: str, version: str, *packages: str, then: tuple[tuple[str, ...], ...] = ()
 ) -> Step:
     """The step of this name, which installs these packages in this version and does what comes
-    `then`. They are held again however it ends; what a reboot has interrupted is put in order."""
+    `then`. They are held again however it ends; what a reboot has interrupted is put in order.
+
+    `apt-mark` does not wait for dpkg's lock. So apt is asked first to install nothing, which waits;
+    what takes the lock between the two is something that passes."""
     wanted = (f"{package}={version}-*" for package in packages)
     orders = (
+        line(*_APT, "install"),
         line("apt-mark", "unhold", *packages),
         line(*_APT, "update"),
         f"DEBIAN_FRONTEND=noninteractive {line(*_APT, 'install', *wanted)}",

@@ -64,9 +64,9 @@ class Upgrades:
             what = f"kubeadm upgrade plan on {named(machine)}"
             said = answer.err or answer.out
             raise failure(what, answer.status, said, UPGRADING, final=UPGRADE_FINAL)
-        changes = _changes(machine, answer.out, version)
-        if changes:
-            return f"kubeadm {version} would upgrade {', '.join(changes)}"
+        coming = changes(machine, answer.out, version)
+        if coming:
+            return f"kubeadm {version} would upgrade {', '.join(coming)}"
         if await self._serves(machine, version):
             return f"kubeadm {version} has nothing to upgrade: the cluster is configured for it"
         raise Failed(
@@ -182,8 +182,11 @@ def _step(upgrading: Upgrading) -> Step:
     )
 
 
-def _changes(machine: Machine, out: str, version: str) -> list[str]:
-    """What a plan names that would come to this version, or with it."""
+def changes(machine: Machine, out: str, version: str) -> list[str]:
+    """What a plan names that would come to this version, or with it: each change once, however many
+    nodes it comes to. kubeadm writes nothing at all if nothing is newer than the cluster."""
+    if not out.strip():
+        return []
     try:
         plan = _Plan.model_validate(json.loads(out[out.index("{") :]))
     except (ValueError, ValidationError) as error:
@@ -192,13 +195,15 @@ def _changes(machine: Machine, out: str, version: str) -> list[str]:
         ) from error
     for available in plan.availableUpgrades or ():
         if any(component.newVersion == f"v{version}" for component in available.components):
-            return [
-                f"{each.name} {each.currentVersion.removeprefix('v') or 'unknown'} -> "
-                f"{each.newVersion.removeprefix('v')}"
-                for each in available.components
-                if each.currentVersion != each.newVersion
-            ]
+            return list(dict.fromkeys(filter(None, map(_change, available.components))))
     return []
+
+
+def _change(component: _Component) -> str:
+    """What becomes of a component; nothing of one that stays. Some versions have no v in front."""
+    old = component.currentVersion.removeprefix("v")
+    new = component.newVersion.removeprefix("v")
+    return f"{component.name} {old or 'unknown'} -> {new}" if old != new else ""
 
 
 async def _nothing(_seen: Seen) -> str:

@@ -65,6 +65,8 @@ class Node(Record):
     annotations: dict[str, str] = Field(default_factory=dict)
     taints: list[Taint] = Field(default_factory=list)
     unschedulable: bool = False
+    closed: float = 0
+    """When it was last made unschedulable."""
     revision: int = 0
 
 

@@ -1,20 +1,35 @@
-"""etcdctl and crictl on a simulated control-plane host."""
+"""etcdctl on a simulated control-plane host, and the ways into its container: ctr and crictl."""
 
 import hashlib
 import json
+import re
+from collections.abc import Mapping
 
 from sim.clusters import SimulatedClusters
 from sim.clusters.cluster import Cluster
 from sim.hosts.disk import ROOT
 from sim.hosts.host import Kind
+from sim.hosts.services import active_state
 from sim.hosts.shell import Call, Command
 
 _DATA = "/var/lib/etcd/"
+_LABEL = re.compile(r'labels\."([^"]+)"==([^,]+)')
+_SOCKETS = (
+    "[unix:///run/containerd/containerd.sock unix:///run/crio/crio.sock "
+    "unix:///var/run/cri-dockerd.sock]"
+)
+_UNCONFIGURED = (
+    'level=warning msg="Config \\"/etc/crictl.yaml\\" does not exist, trying next: '
+    '\\"/usr/bin/crictl.yaml\\""',
+    f'level=warning msg="runtime connect using default endpoints: {_SOCKETS}. As the default '
+    'settings are now deprecated, you should set the endpoint instead."',
+)
+"""What crictl says before anything else where nobody has configured it."""
 
 
 def container(cluster: Cluster, address: str) -> str:
     """The id of the container that etcd runs in on that host."""
-    return hashlib.sha256(f"etcd {cluster.uid} {address}".encode()).hexdigest()[:13]
+    return hashlib.sha256(f"etcd {cluster.uid} {address}".encode()).hexdigest()
 
 
 def snapshot(clusters: SimulatedClusters, cluster: Cluster) -> bytes:
@@ -39,6 +54,8 @@ async def _crictl(call: Call) -> int:
             "permission denied"
         )
         return 1
+    for line in _UNCONFIGURED:
+        await call.complain(line)
     cluster = _local(call)
     identity = container(cluster, call.host.address) if cluster else ""
     match call.words[1:]:
@@ -49,11 +66,68 @@ async def _crictl(call: Call) -> int:
         case ["exec", *words]:
             words = [word for word in words if word not in ("-i", "-t", "-it")]
             if cluster is None or words[0] != identity:
-                await call.complain(f'container "{words[0]}" in namespace "k8s.io": not found')
+                await call.complain(
+                    f"execing command in container {words[0]}: rpc error: code = NotFound desc = "
+                    f'failed to find container "{words[0]}" in store: not found'
+                )
                 return 1
-            return await call.execute(words[1:])
+            status = await call.execute(words[1:])
+            if status:  # which of crictl's own is always 1
+                await call.complain(
+                    f"execing command in container {identity}: command terminated with exit code "
+                    f"{status}"
+                )
+            return int(status != 0)
     await call.complain(f"crictl: no such command: {' '.join(call.words[1:2])}")
     return 1
+
+
+async def _ctr(call: Call) -> int:
+    """containerd's own command, as far as it leads into etcd's container."""
+    if call.user != ROOT or active_state(call.host, "containerd") != "active":
+        why = "permission denied" if call.user != ROOT else "no such file or directory"
+        await call.complain(
+            'ctr: failed to dial "/run/containerd/containerd.sock": connection error: desc = '
+            '"transport: error while dialing: dial unix /run/containerd/containerd.sock: connect: '
+            f'{why}"'
+        )
+        return 1
+    match call.words[1:]:
+        case ["-n" | "--namespace", "k8s.io", *words]:
+            pass
+        case words:
+            words = []
+    match words:
+        case ["containers", "list", "-q" | "--quiet", chosen]:
+            labels = dict(_LABEL.findall(chosen))
+            for identity in _etcds(call, labels):
+                await call.say(identity)
+            return 0
+        case ["tasks", "list" | "ls"]:
+            await call.say("TASK" + " " * 64 + "PID     STATUS    ")
+            for number, identity in enumerate(_etcds(call, {}), start=1208):
+                await call.say(f"{identity}    {number}    RUNNING")
+            return 0
+        case ["tasks", "exec", "--exec-id", _, identity, *command]:
+            if identity not in _etcds(call, {}):
+                await call.complain(f'ctr: container "{identity}" in namespace "k8s.io": not found')
+                return 1
+            return await call.execute(command)
+    await call.complain(f"ctr: no help topic for '{' '.join(words[:1])}'")
+    return 1
+
+
+def _etcds(call: Call, labels: Mapping[str, str]) -> list[str]:
+    """The containers on the host that have these labels. All but kubeadm's etcd are left out."""
+    cluster = _local(call)
+    if cluster is None:
+        return []
+    own = {
+        "io.kubernetes.container.name": "etcd",
+        "io.kubernetes.pod.namespace": "kube-system",
+        "io.kubernetes.pod.name": f"etcd-{call.host.state.kubeadm.name}",
+    }
+    return [container(cluster, call.host.address)] if labels.items() <= own.items() else []
 
 
 async def _etcdctl(call: Call) -> int:
@@ -125,7 +199,15 @@ def _members(cluster: Cluster, *, as_json: bool) -> str:
 
 async def _remove(call: Call, cluster: Cluster, identity: str) -> int:
     clusters = call.host.shared.clusters
-    member = next((each for each in cluster.members.values() if f"{each.id:x}" == identity), None)
+    try:
+        number = int(identity, 16)
+    except ValueError:
+        await call.complain(
+            f'Error: bad member ID arg (strconv.ParseUint: parsing "{identity}": invalid syntax), '
+            "expecting ID in Hex"
+        )
+        return 5
+    member = next((each for each in cluster.members.values() if each.id == number), None)
     if member is None:
         await call.complain("Error: etcdserver: member not found")
         return 1
@@ -153,4 +235,4 @@ async def _save(call: Call, cluster: Cluster, path: str) -> int:
     return 0
 
 
-COMMANDS: dict[str, Command] = {"crictl": _crictl, "etcdctl": _etcdctl}
+COMMANDS: dict[str, Command] = {"crictl": _crictl, "ctr": _ctr, "etcdctl": _etcdctl}

@@ -1,11 +1,12 @@
 """The commands of a simulated host that are about files, as a table."""
 
+import getopt
 import hashlib
 import io
 import posixpath
 import re
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from sim.hosts.disk import File
@@ -229,27 +230,37 @@ async def _chown(call: Call) -> int:
 
 
 async def _sed(call: Call) -> int:
-    """One command: `s/a/b/`, perhaps with g, or `/a/d`. Patterns are Python's."""
-    given, (command, *paths) = options(call, "iEre:", "in-place", "regexp-extended")
-    found = _SED.fullmatch(command)
-    if found is None:
-        await call.complain(f"sed: -e expression #1: unknown command: `{command}'")
-        return 1
+    """Commands of the form `s/a/b/`, perhaps with g, or `/a/d`; several with -e. Patterns are
+    Python's."""
+    given, paths = getopt.gnu_getopt(call.words[1:], "iEre:", ["in-place", "regexp-extended"])
+    commands = [value for name, value in given if name == "-e"]
+    if not commands:
+        commands = [paths.pop(0)]
+    edits = [_SED.fullmatch(command) for command in commands]
+    for command, edit in zip(commands, edits, strict=True):
+        if edit is None:
+            await call.complain(f"sed: -e expression #1: unknown command: `{command}'")
+            return 1
 
-    def edit(data: bytes) -> bytes:
+    def edited(data: bytes) -> bytes:
         lines = data.decode().splitlines(keepends=True)
-        if found["gone"] is not None:
-            return "".join(line for line in lines if not re.search(found["gone"], line)).encode()
-        count = 0 if found["all"] else 1
-        return "".join(
-            re.sub(found["old"], found["new"], line, count=count) for line in lines
-        ).encode()
+        for found in filter(None, edits):
+            lines = list(_sed_lines(lines, found))
+        return "".join(lines).encode()
 
-    if given.keys().isdisjoint({"-i", "--in-place"}):
-        return await _each(call, paths, edit)
+    if {"-i", "--in-place"}.isdisjoint(name for name, _ in given):
+        return await _each(call, paths, edited)
     for path in map(call.path, paths):
-        call.disk.write(path, edit(call.disk.read(path, call.user)), call.user)
+        call.disk.write(path, edited(call.disk.read(path, call.user)), call.user)
     return 0
+
+
+def _sed_lines(lines: list[str], found: re.Match[str]) -> Iterator[str]:
+    for line in lines:
+        if found["gone"] is None:
+            yield re.sub(found["old"], found["new"], line, count=0 if found["all"] else 1)
+        elif not re.search(found["gone"], line):
+            yield line
 
 
 async def _tar(call: Call) -> int:

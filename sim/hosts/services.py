@@ -14,6 +14,20 @@ from sim.hosts.shell import Call, Command
 NEWEST = "1.33.0-1.1"
 """What apt installs of a Kubernetes package when no version is asked for."""
 
+_CONTAINERD_DEFAULT = """\
+version = 2
+
+[plugins]
+  [plugins."io.containerd.grpc.v1.cri"]
+    sandbox_image = "registry.k8s.io/pause:3.8"
+    [plugins."io.containerd.grpc.v1.cri".cni]
+      bin_dir = "/usr/lib/cni"
+      conf_dir = "/etc/cni/net.d"
+    [plugins."io.containerd.grpc.v1.cri".registry]
+      config_path = ""
+          SystemdCgroup = false"""
+"""What containerd of Debian 13 says of itself, as far as it matters to a node."""
+
 _CONTAINERD = frozenset({"containerd", "containerd.io"})
 _KUBERNETES = frozenset({"kubeadm", "kubelet", "kubectl"})
 _CHANGING = frozenset(
@@ -182,6 +196,8 @@ async def _apt_get(call: Call) -> int:
         at = words.index("-o")
         del words[at : at + 2]
     verb, *packages = [word for word in words if not word.startswith("-")] or [""]
+    if verb == "install" and not packages:  # it waits for the lock, and has nothing to do
+        return 0
     if (fault := call.host.shared.faults.meet(f"apt-get {call.host.id} {verb}")) is not None:
         if fault.how in (How.REFUSE, How.FAIL):
             await call.complain(fault.message)
@@ -291,7 +307,7 @@ async def _containerd(call: Call) -> int:
         await call.complain("sh: 1: containerd: not found")
         return 127
     if call.words[1:] == ["config", "default"]:
-        await call.say("version = 2\n\n[plugins]\n  SystemdCgroup = false")
+        await call.say(_CONTAINERD_DEFAULT)
     return 0
 
 

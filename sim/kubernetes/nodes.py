@@ -26,7 +26,8 @@ def shown(node: Node, cluster: Cluster, *, ready: bool, runs: bool) -> Body:
     """The Node object, without its version."""
     taints = [taint.model_dump(exclude_defaults=True) for taint in node.taints]
     if node.unschedulable:
-        taints.append({"key": UNSCHEDULABLE, "effect": "NoSchedule"})
+        since = {"timeAdded": moment(node.closed)} if node.closed else {}
+        taints.append({"key": UNSCHEDULABLE, "effect": "NoSchedule", **since})
     if not ready:
         taints.append({"key": NOT_READY if runs else UNREACHABLE, "effect": "NoSchedule"})
     spec: Body = {"podCIDR": _pod_cidr(cluster, node)}
@@ -52,14 +53,16 @@ def shown(node: Node, cluster: Cluster, *, ready: bool, runs: bool) -> Body:
     }
 
 
-def taken(node: Node, body: Body) -> Node:
+def taken(node: Node, body: Body, now: float) -> Node:
     """The node with what a client may change of it: labels, annotations, taints, cordon."""
     metadata, spec = body["metadata"], body.get("spec") or {}
+    closes = bool(spec.get("unschedulable")) and not node.unschedulable
     return node.model_copy(
         update={
             "labels": dict(metadata.get("labels") or {}),
             "annotations": dict(metadata.get("annotations") or {}),
             "unschedulable": bool(spec.get("unschedulable")),
+            "closed": now if closes else node.closed,
             "taints": [
                 Taint.model_validate({**taint, "value": taint.get("value") or ""})
                 for taint in spec.get("taints") or ()

@@ -172,7 +172,7 @@ class Objects:
             clusters, uid = self._shelves.clusters, self._shelves.uid
             node = clusters.node(uid, body["metadata"]["name"])
             if node is not None:
-                clusters.keep_node(nodes.taken(node, body))
+                clusters.keep_node(nodes.taken(node, body, self._shelves.seconds()))
         elif not (kind is PODS and is_derived(body)):
             self._shelves.put(kind, body)
             if kind is DAEMONSETS and is_network(body):

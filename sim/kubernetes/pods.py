@@ -15,7 +15,7 @@ from domain.machine import Role
 from sim.clusters.cluster import Node, Taint
 from sim.kubernetes.errors import Body
 from sim.kubernetes.kinds import DAEMONSETS, PODS, REPLICATED
-from sim.kubernetes.nodes import moment
+from sim.kubernetes.nodes import UNSCHEDULABLE, moment
 from sim.kubernetes.shelves import Shelves
 
 CONTROL_PLANE_PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
@@ -75,9 +75,7 @@ class Pods:
         fitting = [
             node
             for node in shelves.nodes()
-            if not node.unschedulable
-            and shelves.clusters.node_ready(shelves.uid, node.name)
-            and _fits(pod["spec"], node)
+            if shelves.clusters.node_ready(shelves.uid, node.name) and _enters(pod["spec"], node)
         ]
         if fitting:
             node = min(fitting, key=lambda node: (load[node.name], node.name))
@@ -247,6 +245,15 @@ def _templated(owner: Body, name: str) -> Body:
         },
         "spec": template.get("spec") or {"containers": []},
     }
+
+
+def _enters(spec: Mapping[str, Any], node: Node) -> bool:
+    """Whether the scheduler puts the pod there: on a closed node only one that tolerates it."""
+    closed = Taint(key=UNSCHEDULABLE, effect="NoSchedule")
+    return _fits(spec, node) and (
+        not node.unschedulable
+        or any(_tolerates(toleration, closed) for toleration in spec.get("tolerations") or ())
+    )
 
 
 def _fits(spec: Mapping[str, Any], node: Node) -> bool:

@@ -34,6 +34,7 @@ from store.secrets import Secrets
 from store.watches import Watches
 from tests.store.desk import Desk
 from tests.store.dock import Dock
+from tests.support.load import limit
 
 BEATS = 3
 PATIENCE_SECONDS = 20.0
@@ -59,7 +60,7 @@ class Pulse:
         async def whole() -> Any:
             return await hand()
 
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with limit(PATIENCE_SECONDS):
             return await self.environment.run(whole)
 
 

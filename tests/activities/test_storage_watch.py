@@ -18,6 +18,7 @@ from store.observations import Observations
 from tests.clients.ceph.manager import Manager
 from tests.clients.ceph.program import FakeProgram
 from tests.domain.ceph import recorded
+from tests.support.load import limit
 
 LOOK = "ceph GET health/full"
 LONG, SHORT, OVER = timedelta(hours=1), timedelta(seconds=0.2), timedelta(0)
@@ -58,7 +59,7 @@ async def test_trouble_is_told_and_passes(observations: Observations) -> None:
 async def test_it_goes_on_until_it_is_told_to_stop(observations: Observations) -> None:
     async with Manager().serve() as manager, manager.storage() as storage:
         watching = asyncio.create_task(StorageWatch(observations, storage, "ceph", SHORT).run())
-        async with asyncio.timeout(20):
+        async with limit(20):
             while True:
                 if manager.heard(LOOK) >= 3:
                     break

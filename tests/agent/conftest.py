@@ -36,7 +36,7 @@ async def begin(control: Control, tmp_path: Path) -> AsyncIterator[Begin]:
     apart: list[Path] = []
     runtimes: dict[str, Runtime] = {
         "simulated": Simulated(folder=tmp_path),
-        "process": Processes(tmp_path),
+        "process": Processes(tmp_path, commands=True),
     }
 
     async def start(

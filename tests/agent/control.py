@@ -23,6 +23,7 @@ from protos.gen.kudo.scheduler_pb2_grpc import (
 )
 from protos.gen.rkt import api_pb2 as rkt_pb2
 from protos.gen.rkt.api_pb2_grpc import PublicAPIStub
+from tests.support.load import limit
 
 PATIENCE_SECONDS = 20.0
 
@@ -49,7 +50,7 @@ class Control(NodeServiceServicer, WindowServicer):
 
     async def until(self, holds: Any) -> None:
         """Wait for something to be so."""
-        async with asyncio.timeout(PATIENCE_SECONDS), self.news:
+        async with limit(PATIENCE_SECONDS), self.news:
             await self.news.wait_for(holds)
 
     async def Register(

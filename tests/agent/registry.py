@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from domain.registries import Credentials
+from tests.support.load import limit
 
 PROGRAM = "docker-registry"
 LACKING = f"NO REGISTRY WAS RUN: {PROGRAM} is not installed. do: apt-get install -y {PROGRAM}"
@@ -59,7 +60,7 @@ def _prepared(folder: Path, address: str, known: Credentials) -> Path:
 
 async def _listens(address: str, log: Path) -> None:
     host, _, port = address.partition(":")
-    async with asyncio.timeout(READY_SECONDS):
+    async with limit(READY_SECONDS):
         while True:
             try:
                 _, writer = await asyncio.open_connection(host, int(port))

@@ -1,6 +1,5 @@
 """What an agent does with its orders, seen from outside: over its sockets."""
 
-import asyncio
 import time
 from collections.abc import AsyncIterable
 from pathlib import Path
@@ -25,6 +24,7 @@ from protos.gen.rkt import api_pb2 as rkt_pb2
 from tests.agent.conftest import Begin
 from tests.agent.control import PATIENCE_SECONDS, Control, Scheduler, copy
 from tests.api.caller import refused
+from tests.support.load import limit
 
 LIMITS = agent_pb2.Resource(limit=agent_pb2.ResourceSummary(cpu=100, memory=64, disk=1))
 S = agent_pb2.Status
@@ -208,7 +208,7 @@ async def test_what_runs_is_adopted_after_a_restart(begin: Begin) -> None:
     await scheduler.node.Stop(pb.StopRequest(copy=copy("rests")), timeout=20)
     before = {held.copy.instance: held for held in await scheduler.held()}
     await agent.stop()
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with limit(PATIENCE_SECONDS):
         await ended(before["ends"].pid)
 
     _, after = await begin("process")

@@ -10,6 +10,7 @@ from agent.membership import MOST_PAUSE_SECONDS
 from protos.gen.kudo import scheduler_pb2 as pb
 from protos.gen.kudo.scheduler_pb2_grpc import NodeServiceStub
 from settings import Nodes
+from tests.support.load import limit
 
 SPREAD = 1.2
 """By so much more than is set gRPC may wait."""
@@ -38,7 +39,7 @@ async def test_who_finds_nobody_tries_again_every_two_seconds() -> None:
         call = register(pb.NodeRegisterRequest(certificate="n1"), wait_for_ready=True, timeout=120)
         waiting = asyncio.ensure_future(call)
         try:
-            async with asyncio.timeout(60):
+            async with limit(60):
                 await enough.wait()
         finally:
             waiting.cancel()

@@ -21,6 +21,7 @@ from domain.registries import Credentials
 from tests.agent import containers
 from tests.agent.containers import block, fetched, limits, podman_in, working
 from tests.agent.registry import LACKING, program, registry
+from tests.support.load import limit
 
 PATIENCE_SECONDS = 20.0
 RUNTIMES = ("simulated", "process", "podman")
@@ -39,7 +40,7 @@ def folder() -> Iterator[Path]:
 async def runtime(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[Runtime]:
     made: dict[str, Runtime] = {
         "simulated": Simulated(folder=folder),
-        "process": Processes(folder),
+        "process": Processes(folder, commands=True),
         "podman": podman_in(folder),
     }
     runtime = made[request.param]
@@ -76,7 +77,7 @@ async def said(runtime: Runtime, pod: str, lines: int) -> list[Line]:
     """What a pod has said once it has said so much."""
     log = (await runtime.inspect(pod)).log
     assert log is not None
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with limit(PATIENCE_SECONDS):
         while True:
             found = list(Joiner().read(log.read_bytes())) if log.exists() else []
             if len(found) >= lines:
@@ -111,7 +112,7 @@ async def test_a_pod_runs_until_it_is_stopped_and_can_be_started_again(runtime: 
 
 async def test_how_it_ended_is_known_and_what_it_said(runtime: Runtime) -> None:
     pod = await begun(runtime, order("exit", environment=(("CODE", "3"),)))
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with limit(PATIENCE_SECONDS):
         seen = await runtime.wait(pod)
     assert (seen.condition, seen.exit_code, seen.oom) == (Condition.EXITED, 3, False)
     assert seen.finished_ns >= seen.started_ns > 0
@@ -138,7 +139,7 @@ async def test_k27_the_environment_reaches_the_program_as_it_is(runtime: Runtime
 
 async def test_who_takes_more_memory_than_it_may_is_ended(runtime: Runtime) -> None:
     spec = order("eater", limits=Amounts(cpu=0, memory=24))
-    async with asyncio.timeout(PATIENCE_SECONDS * 2):
+    async with limit(PATIENCE_SECONDS * 2):
         seen = await runtime.wait(await begun(runtime, spec))
     assert (seen.exit_code, seen.oom) == (137, True)
 
@@ -213,7 +214,7 @@ async def test_images_come_from_a_registry_to_those_who_may(runtime: Runtime, fo
         pod = order("ticker", uri=uri, command=("sh", "-c", "exit 3"))
         await runtime.create(pod)
         await runtime.start(pod.pod)
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with limit(PATIENCE_SECONDS):
             assert (await runtime.wait(pod.pod)).exit_code == 3
         with pytest.raises(DomainError):
             await runtime.remove_image(image.id)  # a pod is made of it
@@ -239,7 +240,7 @@ async def test_an_archive_that_was_put_there_is_an_image(runtime: Runtime, folde
         assert (image.name, image.version) == ("windlass.local/web", "latest")
         told = {"uri": f"{scheme}{path}", "environment": (("A", "b=c"),)}
         pod = await begun(runtime, order("web", command=("sh", "-c", "echo $A; exit 4"), **told))
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with limit(PATIENCE_SECONDS):
             assert (await runtime.wait(pod)).exit_code == 4
         assert [line.text for line in await said(runtime, pod, 1)] == ["b=c"]
         await runtime.remove(pod)
@@ -267,7 +268,7 @@ async def test_podmans_service_is_begun_again_when_it_dies(runtime: Runtime) -> 
     assert process is not None
     process.kill()
     await process.wait()
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with limit(PATIENCE_SECONDS):
         while True:
             with suppress(Unavailable):
                 assert await condition(runtime, pod) is Condition.RUNNING
@@ -305,7 +306,7 @@ async def test_nothing_stays_of_a_command_beside_a_pod(runtime: Runtime, folder:
     pod = await begun(runtime, order("idle"))
     before = watchers(folder)
     await runtime.exec(pod, ["echo"], 20)
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with limit(PATIENCE_SECONDS):
         while watchers(folder) - before:  # noqa: ASYNC110 - processes tell nobody of their end
             await asyncio.sleep(0.05)
     await runtime.remove(pod)
@@ -320,7 +321,7 @@ async def test_a_command_ends_with_its_call(runtime: Runtime, how: str) -> None:
     command = ["sh", "-c", "sh -c 'sleep 300; true' $0; true", mark]
     seconds = 5.0 if how == "its time is up" else 300.0
     call = asyncio.create_task(runtime.exec(pod, command, seconds))
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with limit(PATIENCE_SECONDS):
         while len(marked(mark)) < 2:  # noqa: ASYNC110 - processes tell nobody of their beginning
             await asyncio.sleep(0.02)
         if how == "its time is up":

@@ -14,8 +14,7 @@ from store.engine import Database
 from store.passwords import Passwords
 from store.tokens import Tokens
 from store.users import Users
-
-PASSWORD = "correct horse"
+from tests.support.passwords import PASSWORD
 
 PEOPLE = (
     Principal(name="ada", role=Role.ADMIN),

@@ -1,6 +1,5 @@
 """Connect and gRPC-Web: the same answers and the same refusals as over gRPC, whichever way."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -21,8 +20,10 @@ from protos.gen.kaas import api_pb2 as kaas
 from protos.gen.koor.api.services.auth import auth_pb2
 from protos.gen.ops import access_pb2, clusters_pb2, operations_pb2
 from tests.api.closed import Closed
-from tests.api.signed import PASSWORD, bearer
+from tests.api.signed import bearer
 from tests.api.web import CODES, Answer, body, call, framed
+from tests.support.load import limit
+from tests.support.passwords import PASSWORD
 
 SINGLE = ("json", "proto", "grpc-web", "grpc-web+proto", "grpc-web-text", "grpc-web-text+proto")
 STREAMED = ("connect+json", "connect+proto", "grpc-web+proto", "grpc-web-text+proto")
@@ -288,6 +289,6 @@ async def test_a_stream_over_http_ends_with_its_token_or_its_reader(
     chunks = streamed.aiter_bytes()
     assert b"streamed" in await anext(chunks)
     await web.post("/services.auth.AuthService/Logout", json={}, headers=given)
-    async with asyncio.timeout(20):
+    async with limit(20):
         rest = b"".join([chunk async for chunk in chunks])
     assert b'"code": "unauthenticated"' in rest

@@ -17,6 +17,7 @@ from protos.gen.kaas import api_pb2 as pb
 from settings import Kaas, Settings, Temporal
 from tests.api.caller import NOBODY, Caller, answered, label, pool, read, refused, under, wanted
 from tests.api.hands import Hands
+from tests.support.load import limit
 
 LONG = "a" * 64
 MANY = [label(f"l{number}") for number in range(65)]
@@ -255,7 +256,7 @@ class TestWithTemporal:
         await sized(caller, 1)
         await refused(sized(caller, 1))
         started: set[str] = set()
-        async with asyncio.timeout(10):
+        async with limit(10):
             while not started:
                 found = temporal.client.list_workflows(f"TaskQueue = '{queues}workflows'")
                 started = {run.id async for run in found}
@@ -263,7 +264,7 @@ class TestWithTemporal:
 
 
 async def test_committed_is_accepted_while_temporal_is_away(caller: Caller, hands: Hands) -> None:
-    async with asyncio.timeout(2):
+    async with limit(2):
         await caller.cluster.CreateCluster(wanted(), timeout=20)
     [operation] = await hands.operations.page(size=9)
     assert operation.stage is Stage.REQUESTED

@@ -18,6 +18,7 @@ from domain.errors import Exhausted
 from protos.gen.ops import operations_pb2 as pb
 from protos.gen.ops.operations_pb2_grpc import OperationsServicer
 from tests.api.caller import Caller, answered, read, refused
+from tests.support.load import limit
 
 SERVICE = pb.DESCRIPTOR.services_by_name["Operations"]
 
@@ -170,7 +171,7 @@ async def test_a_timeout_within_is_a_bug_and_not_overdue(caller: Caller) -> None
 
 async def test_who_hangs_up_on_a_call_ends_it(caller: Caller, moody: Moody) -> None:
     call = get(caller, "hang")
-    async with asyncio.timeout(5):
+    async with limit(5):
         await moody.begun.wait()
         call.cancel()
         await moody.left.wait()
@@ -180,7 +181,7 @@ async def test_who_hangs_up_on_a_stream_ends_it(caller: Caller, moody: Moody) ->
     call = watch(caller)
     assert (await call.read()).number == 1
     call.cancel()
-    async with asyncio.timeout(5):
+    async with limit(5):
         await moody.left.wait()
 
 

@@ -36,6 +36,7 @@ from store.engine import Database
 from store.operations import Operations
 from tests.api.caller import NOBODY, Caller, answered, under, wanted
 from tests.api.hands import Hands
+from tests.support.load import limit
 from workflows.catalogue import CATALOGUE
 from workflows.run_instance import RunInstance
 
@@ -67,7 +68,7 @@ async def at_once() -> None:
 
 async def until(met: Callable[[], Awaitable[Any]]) -> Any:
     """Wait for a condition, and return what it came to."""
-    async with asyncio.timeout(10):
+    async with limit(10):
         while not (found := await met()):  # noqa: ASYNC110 - it is true elsewhere
             await asyncio.sleep(0.02)
     return found

@@ -15,6 +15,7 @@ from protos.gen.rkt import api_pb2 as pb
 from protos.gen.rkt.api_pb2_grpc import PublicAPIStub
 from tests.metal import free_port
 from tests.programs.running import ended, running, told
+from tests.support.load import limit
 
 API = ("-m", "api")
 LOOPBACK = "127.0.0.1"
@@ -46,7 +47,7 @@ async def test_r25_a_socket_that_was_passed_is_served(
         assert found == [VERSION] * 20
         assert await answer(ready["grpc"]) == VERSION
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(20):
+        async with limit(20):
             assert await process.wait() == 0
 
 

@@ -21,6 +21,7 @@ from protos.gen.kaas import api_pb2 as kaas
 from protos.gen.ops import operations_pb2 as pb
 from tests.api.caller import Caller, read, refused, under, wanted
 from tests.api.hands import Hands
+from tests.support.load import limit
 
 Get = long_running.GetOperationRequest
 Wait = long_running.WaitOperationRequest
@@ -396,7 +397,7 @@ class TestLongRunning:
         operation = await created(caller, hands)
         patience = Duration(nanos=50_000_000)
         ask = Wait(name=operation.id, timeout=patience)
-        async with asyncio.timeout(5):
+        async with limit(5):
             assert not (await caller.long_running.WaitOperation(ask, timeout=20)).done
 
     async def test_waits_no_longer_than_its_callers_own_deadline(

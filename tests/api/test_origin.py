@@ -17,12 +17,13 @@ from store.engine import Database
 from tests.api.caller import Caller, refused
 from tests.api.signed import Entry, bearer, counted, people
 from tests.api.web import call
+from tests.support.passwords import WRONG
 
 PROXIES = ("10.0.0.0/8", "2001:db8:ffff::/48", "127.0.0.1/32")
 CALLER, OTHER = "203.0.113.7", "203.0.113.8"
 
 LOGIN = pb.DESCRIPTOR.services_by_name["AuthService"].methods_by_name["Login"]
-WRONG = pb.LoginRequest(username="vic", password="wrong horse")
+GUESS = pb.LoginRequest(username="vic", password=WRONG)
 
 
 class Line(NamedTuple):
@@ -101,7 +102,7 @@ class Guesses(NamedTuple):
     http: httpx2.AsyncClient
 
     async def native(self, said: str) -> str:
-        asked = self.entry.auth.Login(WRONG, metadata=(("x-forwarded-for", said),), timeout=20)
+        asked = self.entry.auth.Login(GUESS, metadata=(("x-forwarded-for", said),), timeout=20)
         return (await refused(asked)).code.name
 
     async def connect(self, said: str) -> str:
@@ -111,7 +112,7 @@ class Guesses(NamedTuple):
         return (await self._web("grpc-web+proto", said)).upper()
 
     async def _web(self, kind: str, said: str) -> str:
-        return (await call(self.http, kind, LOGIN, WRONG, **{"x-forwarded-for": said})).code
+        return (await call(self.http, kind, LOGIN, GUESS, **{"x-forwarded-for": said})).code
 
 
 DOORS = (Guesses.native, Guesses.connect, Guesses.grpc_web)

@@ -19,6 +19,7 @@ from store.engine import Database
 from store.secrets import Secrets
 from tests.api.caller import Caller, answered, read, wanted
 from tests.programs.running import ended, running, told
+from tests.support.load import limit
 
 API = ("-m", "api")
 
@@ -40,7 +41,7 @@ async def test_it_says_where_it_is_and_goes_down_in_order(environment: dict[str,
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await watching.read()
         assert read(caught.value).reason == "SERVER_STOPPING"
-        async with asyncio.timeout(10):
+        async with limit(10):
             assert await process.wait() == 0
         await caller.close()
 
@@ -92,7 +93,7 @@ async def test_a_change_whose_process_was_killed_is_in_the_trail_without_its_end
         caller = Caller((await told(process, "ready"))["grpc"])
         async with withheld(database, end=True):
             asked = caller.cluster.CreateCluster(wanted("hello"), timeout=20)
-            async with asyncio.timeout(20):
+            async with limit(20):
                 while not await _clusters(database):  # noqa: ASYNC110 - another process's
                     await asyncio.sleep(0.01)
             process.kill()

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from api.relay import Relay
+from tests.support.load import limit
 
 PATIENCE_SECONDS = 20.0
 LONG = bytes(range(256)) * 20_000
@@ -26,7 +27,7 @@ async def relayed(serve: Serve) -> AsyncIterator[tuple[Relay, Callable[[], Await
     async with await asyncio.start_unix_server(serve, relay.address.removeprefix("unix:")):
         await relay.start()
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with limit(PATIENCE_SECONDS):
                 yield relay, lambda: asyncio.open_connection(host, port)
         finally:
             relay.close()

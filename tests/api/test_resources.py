@@ -17,6 +17,7 @@ from api.rest import BODY_BYTES, STATUSES, resources
 from api.web import HEADER_BYTES, Web
 from domain import errors
 from protos.gen.kaas import api_pb2 as pb
+from tests.support.load import limit
 
 SERVICE = pb.DESCRIPTOR.services_by_name["Cluster"]
 CLUSTER = "/api/v1/cluster"
@@ -182,14 +183,14 @@ async def begun(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWrite
     reader, writer = await asyncio.open_connection(host, int(port))
     head = ("POST /api/v1/cluster HTTP/1.1", "host: x", "content-length: 9", "expect: 100-continue")
     writer.write("\r\n".join((*head, "", "")).encode())
-    async with asyncio.timeout(10):
+    async with limit(10):
         assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
     return reader, writer
 
 
 async def test_a_body_that_does_not_come_is_overdue_too(address: str) -> None:
     reader, writer = await begun(address)
-    async with asyncio.timeout(10):
+    async with limit(10):
         assert (await reader.readline()).startswith(b"HTTP/1.1 504 ")
     writer.close()
 
@@ -284,6 +285,6 @@ async def test_headers_have_a_limit(address: str) -> None:
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(b"GET /livez HTTP/1.1\r\nx-long: " + b"x" * HEADER_BYTES)
-    async with asyncio.timeout(10):
+    async with limit(10):
         assert (await reader.readline()).startswith(b"HTTP/1.1 400 ")
     writer.close()

@@ -16,10 +16,11 @@ from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-unty
 
 from tests.api.closed import Closed
 from tests.api.closed import closed as served_closed
-from tests.api.signed import PASSWORD, bearer
+from tests.api.signed import bearer
 from tests.api.test_closed_web import Method
 from tests.api.test_strange_requests import filled
 from tests.api.web import CODES, Answer, call
+from tests.support.passwords import PASSWORD
 
 Document: TypeAlias = Any
 Path: TypeAlias = tuple[str, ...]

@@ -1,6 +1,5 @@
 """What a server says about itself: health and reflection; and where it cannot listen."""
 
-import asyncio
 import re
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from api.server import OPTIONS, Server
 from domain.errors import Unavailable
 from settings import Settings
 from tests.api.caller import NOBODY, Caller
+from tests.support.load import limit
 
 COMMON = {
     "grpc.health.v1.Health",
@@ -124,7 +124,7 @@ async def test_a_stream_stays_when_its_connection_is_too_old_for_new_calls() -> 
         assert (await watching.read()).status == SERVING
         for _ in range(3):  # connections, one after the other
             await health.Check(asked, timeout=20)
-            async with asyncio.timeout(20):
+            async with limit(20):
                 await channel.wait_for_state_change(grpc.ChannelConnectivity.READY)
         await server.stop()
         assert (await watching.read()).status == NOT_SERVING

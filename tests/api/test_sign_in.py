@@ -22,7 +22,9 @@ from store.engine import Database
 from store.rows import now
 from store.tokens import Tokens, digest_of
 from tests.api.caller import Caller, refused, under, wanted
-from tests.api.signed import PASSWORD, Entry, bearer, counted, people
+from tests.api.signed import Entry, bearer, counted, people
+from tests.support.load import grown, limit
+from tests.support.passwords import BETTER, PASSWORD, WRONG
 
 
 @pytest.fixture
@@ -86,7 +88,7 @@ async def test_whatever_is_wrong_sounds_the_same_and_guessing_takes_time(
     off = ours.SetDisabledRequest(name="dev", disabled=True)
     assert (await entry.users.SetDisabled(off, metadata=admin, timeout=20)).disabled
     told = set()
-    for name, password in (("vic", "wrong horse"), ("nobody", PASSWORD), ("dev", PASSWORD)):
+    for name, password in (("vic", WRONG), ("nobody", PASSWORD), ("dev", PASSWORD)):
         asked = pb.LoginRequest(username=name, password=password)
         refusal = await refused(entry.auth.Login(asked, timeout=20))
         told.add((refusal.code, refusal.message, refusal.reason, tuple(refusal.facts.items())))
@@ -98,7 +100,7 @@ async def test_whatever_is_wrong_sounds_the_same_and_guessing_takes_time(
         refusal = await refused(entry.auth.Login(asked, timeout=20))
         assert (refusal.code, refusal.fields) == (grpc.StatusCode.INVALID_ARGUMENT, [field])
 
-    wrong = pb.LoginRequest(username="vic", password="wrong horse")
+    wrong = pb.LoginRequest(username="vic", password=WRONG)
     for _ in range(FREE_TRIES - 1):
         await refused(entry.auth.Login(wrong, timeout=20))
     await counted(database, AttemptRow.failures + 5)  # so that a slow machine is no help
@@ -144,7 +146,7 @@ async def test_people_and_programs_get_what_is_theirs(entry: Entry, tokens: dict
     ended = entry.users.WhoAmI(ours.WhoAmIRequest(), metadata=bearer(made.secret), timeout=20)
     assert (await refused(ended)).reason == "INVALID_TOKEN"
 
-    changed = ours.SetPasswordRequest(password="better horse", old_password="wrong horse")
+    changed = ours.SetPasswordRequest(password=BETTER, old_password=WRONG)
     unproved = await refused(entry.users.SetPassword(changed, metadata=viewer, timeout=20))
     assert unproved.reason == "SIGN_IN_FAILED"
     before = await signed_in(entry, "vic")
@@ -206,7 +208,7 @@ async def test_a_stream_ends_with_the_token_that_opened_it(
         while await watched.read():
             pass
 
-    assert (await refused(asyncio.wait_for(to_its_end(), 20))).reason == "INVALID_TOKEN"
+    assert (await refused(asyncio.wait_for(to_its_end(), grown(20)))).reason == "INVALID_TOKEN"
     assert not kept.done()
     kept.cancel()
 
@@ -236,12 +238,12 @@ class TestOfShortIdleness:
             asked = pb.CheckTokenRequest(token=token)  # which is no use of it
             return (await entry.auth.CheckToken(asked, timeout=20)).success
 
-        async with asyncio.timeout(30):
+        async with limit(30):
             while now() < first.expires + timedelta(seconds=1):  # by a clock that is not ours
                 assert await good()
         assert not watched.done()
         watched.cancel()
-        async with asyncio.timeout(30):
+        async with limit(30):
             while await good():
                 pass
 
@@ -253,7 +255,7 @@ async def test_strangers_leave_a_line_where_it_matters_and_only_once(
     for _ in range(3):
         await entry.auth.Logout(pb.LogoutRequest(), metadata=bearer(token), timeout=20)
     await refused(entry.auth.Logout(pb.LogoutRequest(), metadata=bearer("made up"), timeout=20))
-    wrong = pb.LoginRequest(username="vic", password="wrong horse")
+    wrong = pb.LoginRequest(username="vic", password=WRONG)
     for _ in range(FREE_TRIES):
         await refused(entry.auth.Login(wrong, timeout=20))
     await counted(database, AttemptRow.failures + 5)  # so that a slow machine is no help
@@ -289,9 +291,7 @@ async def test_whoever_changes_something_is_written_down(
         )
     )
     await refused(caller.cluster.CreateCluster(wanted("strange"), metadata=under(), timeout=20))
-    await refused(
-        entry.auth.Login(pb.LoginRequest(username="ole", password="wrong horse"), timeout=20)
-    )
+    await refused(entry.auth.Login(pb.LoginRequest(username="ole", password=WRONG), timeout=20))
     await caller.operations.List(
         operations_pb2.ListOperationsRequest(), metadata=bearer(token), timeout=20
     )

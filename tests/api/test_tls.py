@@ -28,6 +28,7 @@ from tests.api.caller import NOBODY, read
 from tests.api.closed import closed
 from tests.api.signed import bearer
 from tests.cli.running import in_process
+from tests.support.load import grown, limit
 
 OPTIONS = [("grpc.use_local_subchannel_pool", 1)]
 
@@ -169,7 +170,7 @@ async def test_a_stream_that_a_certificate_opened_ends_with_its_user(
                         pass
 
                 with pytest.raises(grpc.aio.AioRpcError) as over:
-                    await asyncio.wait_for(to_its_end(), 20)
+                    await asyncio.wait_for(to_its_end(), grown(20))
                 assert read(over.value).code is grpc.StatusCode.UNAUTHENTICATED
                 assert read(over.value).message.startswith("agent-7, whom the certificate names")
                 assert not kept.done()
@@ -191,7 +192,7 @@ async def test_processes_show_one_another_who_they_are(
         )
         server.api._notifying.attached.put(1, here)
         second._notifying.attached.put(1, there)
-        async with shown(server.address, folder, "ole") as channel, asyncio.timeout(30):
+        async with shown(server.address, folder, "ole") as channel, limit(30):
             found: list[Node] = []
             while len(found) < 2:  # once they know of each other
                 asked = NodeApiStub(channel).ShowNode(Node(), timeout=20)

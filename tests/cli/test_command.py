@@ -267,6 +267,8 @@ async def test_config_shows_every_setting_and_no_secret(monkeypatch: pytest.Monk
     environment = {
         "WINDLASS_DATABASE": "postgresql+asyncpg://windlass:hush@127.0.0.1/windlass",
         "WINDLASS_MAAS__API_KEY": "con:tok:hush",
+        "WINDLASS_KEY_COMMAND": '["vault", "-token=hush"]',
+        "WINDLASS_CEPH__URLS": '["https://ceph.example/?api_key=hush"]',
     }
     process = await spawned("config", "show", "-o", "json", **environment)
     out, _ = await process.communicate()
@@ -275,6 +277,7 @@ async def test_config_shows_every_setting_and_no_secret(monkeypatch: pytest.Monk
     assert found["maas.api_key"]["value"] == "***"
     assert found["database"]["value"] == "postgresql+asyncpg://windlass:***@127.0.0.1/windlass"
     assert found["database"]["origin"] == "environment"
+    assert found["key_command"]["value"] == "***"
     assert found["grpc_address"]["origin"] == "default"
     assert b"hush" not in out
 

@@ -11,8 +11,8 @@ import pytest
 
 from settings import Tls
 from tests.api.closed import Closed, closed
-from tests.api.signed import PASSWORD
 from tests.cli.running import Outcome, Windlass, in_process
+from tests.support.passwords import BETTER, PASSWORD
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clos
 def ask(server: Closed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Windlass:
     monkeypatch.setenv("WINDLASS_ADDRESS", server.address)
     (tmp_path / "password").write_text(f"{PASSWORD}\n")
-    (tmp_path / "another").write_text("better horse")
+    (tmp_path / "another").write_text(BETTER)
 
     async def ask(*arguments: str) -> Outcome:
         said = [each.replace("@", f"{tmp_path}/") for each in arguments]

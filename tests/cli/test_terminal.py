@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from tests.cli.peer import Peer, Story, operation, told
 from tests.cli.running import ROOT, spawned
+from tests.support.load import grown
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -36,7 +37,7 @@ class Terminal:
     async def until(self, text: str) -> None:
         while text not in self.plain:
             self._news.clear()
-            await asyncio.wait_for(self._news.wait(), 20)
+            await asyncio.wait_for(self._news.wait(), grown(20))
 
     def type(self, text: str) -> None:
         os.write(self.descriptor, text.encode())

@@ -1,5 +1,6 @@
 """Nodes closed to pods and emptied, against simulated API servers."""
 
+import asyncio
 from typing import Any
 
 import httpx2
@@ -94,6 +95,40 @@ async def test_pods_are_asked_to_leave_and_those_that_belong_to_the_node_stay(
     assert (await caller.get(f"{PODS}/elsewhere")).status_code == 200
     assert "default/elsewhere (asked to leave)" in await api.evict(node(site, "cp-1"))
     assert (await caller.get(f"{PODS}/elsewhere")).status_code == 404
+
+
+async def test_a_drain_ends_though_pods_that_tolerate_everything_come_back(
+    api: KubernetesApi, site: Built, caller: httpx2.AsyncClient
+) -> None:
+    """M7: whoever replaces such a pod puts the next one on the node that was closed, for ever."""
+    everywhere = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "agent"},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": "agent"}},
+            "template": {
+                "metadata": {"labels": {"app": "agent"}},
+                "spec": {
+                    "nodeSelector": {"kubernetes.io/hostname": "metal-1"},
+                    "tolerations": [{"operator": "Exists"}],
+                    "containers": [{"name": "it", "image": "it:1"}],
+                },
+            },
+        },
+    }
+    await posted(caller, "/apis/apps/v1/namespaces/default/deployments", everywhere)
+    await caller.get(PODS)
+    await api.cordon(node(site))
+    for _ in range(100):
+        if not await api.evict(node(site)):
+            break
+        await asyncio.sleep(0.1)  # times in the API are whole seconds
+    else:
+        raise AssertionError("the pods come back for ever")
+    left = (await caller.get(PODS)).json()["items"]
+    assert [pod["spec"]["nodeName"] for pod in left] == ["metal-1"]
 
 
 async def test_a_pod_that_may_not_leave_is_named_with_what_holds_it(

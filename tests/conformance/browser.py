@@ -22,11 +22,12 @@ from protos.gen.koor.api.services.stats.stats_pb2_grpc import StatsServiceStub
 from store.engine import Database
 from store.observations import Observations
 from tests.api.closed import Closed, closed
-from tests.api.signed import PASSWORD, bearer
+from tests.api.signed import bearer
 from tests.conformance.environments import said
 from tests.conformance.processes import EndedBadlyError, done, running
 from tests.conformance.stage import BUILD, MissingError, Stage
 from tests.domain.ceph import seen
+from tests.support.passwords import PASSWORD
 
 PAGE = Path(__file__).with_name("page") / "index.html"
 INSTALL = ("apt-get", "install", "-y", "--no-install-recommends", "chromium")

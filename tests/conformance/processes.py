@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tests.support.load import limit
+
 STOP_SECONDS = 10
 _PAUSE_SECONDS = 0.1
 _TAIL = 2000
@@ -81,7 +83,7 @@ async def done(
 async def eventually(what: str, probe: Callable[[], Awaitable[bool]], *, seconds: float) -> None:
     """Wait until the probe says so."""
     try:
-        async with asyncio.timeout(seconds):
+        async with limit(seconds):
             while True:
                 if await probe():
                     return

@@ -155,7 +155,7 @@ def test_what_is_found_is_looked_at_in_its_order() -> None:
         seen.append(told(partial(find, wanted, ground)))
     assert seen == [
         *("KEY_TAKEN", "CLUSTER_NAME", "CLOUDLET_UNKNOWN"),
-        *("CLUSTERINST_NO_NAME", "APPINST_APP", "APPINST_CLUSTER"),
+        *("CLUSTER_NAME", "APPINST_APP", "APPINST_CLUSTER"),
     ]
     find(KEY, GROUND)
 
@@ -307,6 +307,7 @@ def test_only_what_is_at_rest_is_deleted(phase: Phase) -> None:
 
 def test_what_stays_the_same_is_no_change() -> None:
     instances.check_app_change(APP, app(command="other"))
+    instances.check_app_change(APP, app(access_ports=APP.access_ports.upper()))
     for more in ({"deployment": "helm"}, {"image_type": ImageType.QCOW}):
         with pytest.raises(Conflict, match=f"^{next(iter(more))} cannot be changed"):
             instances.check_app_change(APP, app(**more))

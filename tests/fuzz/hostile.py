@@ -21,6 +21,7 @@ from tests.api.signed import PEOPLE
 from tests.api.test_closed_web import Method, routes
 from tests.api.test_strange_requests import filled, mutated
 from tests.fuzz.verdict import Verdict, natively, over_http
+from tests.support.load import limit
 
 MARK = "hUsH"
 """Every secret that is sent holds this, so that it is found wherever it should not be."""
@@ -74,7 +75,7 @@ class Hostile:
             for number in turn:
                 kind = kinds[number % len(kinds)]
                 try:
-                    async with asyncio.timeout(SECONDS):
+                    async with limit(SECONDS):
                         self.answers[f"{kind.__name__}: {await kind()}"] += 1
                 except TimeoutError:
                     self.bugs.append(f"{kind.__name__}: no answer within {SECONDS:g} s")

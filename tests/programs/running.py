@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.load import limit
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -38,7 +40,7 @@ async def running(*words: str, environment: Mapping[str, str]) -> AsyncIterator[
 async def told(process: Process, event: str) -> dict[str, str]:
     """The log line of that event, once it is there. The log must be written as JSON."""
     assert process.stderr is not None
-    async with asyncio.timeout(50):
+    async with limit(50):
         async for raw in process.stderr:
             line: dict[str, str] = json.loads(raw)
             if line["event"] == event:
@@ -63,6 +65,6 @@ class Ending(NamedTuple):
 
 async def ended(*words: str, environment: Mapping[str, str]) -> Ending:
     """The same, run to its end."""
-    async with running(*words, environment=environment) as process, asyncio.timeout(50):
+    async with running(*words, environment=environment) as process, limit(50):
         out, err = await process.communicate()
     return Ending(process.returncode, out.decode(), err.decode())

@@ -21,6 +21,7 @@ from store import schema
 from store.sealing import Seal
 from tests.api.caller import Caller, answered, wanted
 from tests.programs.running import running, surroundings, told
+from tests.support.load import limit
 from workflows.sealed import ENCODING, Sealing
 
 LOOK_SECONDS = 0.1
@@ -46,7 +47,7 @@ async def environment(temporal: WorkflowEnvironment, queues: str, tmp_path: Path
 async def worked_on(handle: "WorkflowHandle[Any, Any]") -> WorkflowHistory:
     """Its history, once a worker has read the plan and asked for the first step."""
     asked = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
-    async with asyncio.timeout(60):
+    async with limit(60):
         while True:
             try:
                 history = await handle.fetch_history()

@@ -1,6 +1,5 @@
 """The worker as a process: what it waits for, and what it will not start with."""
 
-import asyncio
 import signal
 import socket
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from store.engine import Database
 from store.sealing import Seal
 from store.secrets import Secrets
 from tests.programs.running import ended, running, surroundings, told
+from tests.support.load import limit
 
 WORKER = "worker.py"
 
@@ -71,7 +71,7 @@ async def test_it_works_and_goes_down_in_order(environment: dict[str, str]) -> N
     async with running(WORKER, "machines", environment=environment) as process:
         await told(process, "worker ready")
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(30):
+        async with limit(30):
             assert await process.wait() == 0
 
 
@@ -92,7 +92,7 @@ async def test_it_waits_for_the_database_and_then_looks_at_its_key(
     async with running(WORKER, environment=environment) as process:
         await told(process, "waiting for the database")
         turn()
-        async with asyncio.timeout(30):
+        async with limit(30):
             _, err = await process.communicate()
     assert process.returncode == 1
     assert b"does not open with key file-1" in err
@@ -106,7 +106,7 @@ async def test_it_waits_for_tables_until_it_is_told_to_stop(
         line = await told(process, "waiting for the database")
         assert "migrated" in line["error"]
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(30):
+        async with limit(30):
             assert await process.wait() == 0
 
 
@@ -118,7 +118,7 @@ async def test_it_waits_for_temporal_until_it_is_told_to_stop(
     async with running(WORKER, environment=environment) as process:
         await told(process, "temporal does not answer yet")
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(5):
+        async with limit(5):
             assert await process.wait() == 0
 
 

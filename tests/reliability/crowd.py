@@ -13,6 +13,7 @@ from protos.gen.edge.cloudlet_pb2 import CloudletInfo
 from tests.api.edge import stubs
 from tests.api.edge.peer import Peer
 from tests.api.edge.stubs import Edge
+from tests.support.load import limit
 
 PER_CONNECTION = 20
 OWN = [("grpc.use_local_subchannel_pool", 1)]
@@ -45,7 +46,7 @@ class Crowd:
             peer = Peer(self._channels[-1], filtered=True)
             peer.tell(stubs.info(f"place-{number}"))
             self.peers.append(peer)
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with limit(PATIENCE_SECONDS):
             for number, peer in enumerate(self.peers):
                 await peer.until(
                     partial(knows, peer, "Cloudlet", f"place-{number}"), PATIENCE_SECONDS

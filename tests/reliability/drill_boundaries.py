@@ -22,6 +22,7 @@ from tests.reliability.installation import Installation, installed
 from tests.reliability.outcome import Outcome, say
 from tests.reliability.users import Ending, Users
 from tests.reliability.verdict import judged, nodes_missing, read, sizes_wrong
+from tests.support.load import limit
 
 EDGES = ("before", "after", "written")
 BOOK_EDGES = ("before", "after")
@@ -143,7 +144,7 @@ class Run:
         (folder / "plan.json").write_text(json.dumps(plan))
         worker = await self._installation.start_dying_worker(folder)
         try:
-            async with asyncio.timeout(ARRIVE_SECONDS):
+            async with limit(ARRIVE_SECONDS):
                 await worker.ended()
         except TimeoutError:
             await worker.stop()

@@ -37,6 +37,7 @@ from store.users import Users
 from tests.leaks import SHORTEST, found, written
 from tests.reliability.installation import Installation, installed
 from tests.reliability.outcome import Outcome
+from tests.support.load import limit
 
 CLUSTER, INSTANCE, NEXT_KEY = "walnut", "hazel", "next"
 WAIT_SECONDS, LOOK_SECONDS = 180.0, 0.3
@@ -236,6 +237,6 @@ async def _went(call: Any) -> bool:
 
 
 async def _until(there: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(WAIT_SECONDS):
+    async with limit(WAIT_SECONDS):
         while not await there():  # noqa: ASYNC110 - over there
             await asyncio.sleep(LOOK_SECONDS)

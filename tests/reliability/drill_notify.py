@@ -28,6 +28,7 @@ from tests.reliability.crowd import PATIENCE_SECONDS, Cable, Crowd
 from tests.reliability.installation import Installation, installed
 from tests.reliability.outcome import Outcome, say
 from tests.reliability.returning import returned, write
+from tests.support.load import limit
 
 MANAGERS, OBJECTS, CHANGES, DEAF = 1000, 10_000, 20, 5
 
@@ -53,7 +54,7 @@ async def notify(seed: int) -> Outcome:
             delays = [each for n in range(CHANGES) for each in await crowd.told(f"change-{n}")]
             again = monotonic()
             whole = Peer(channel)
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with limit(PATIENCE_SECONDS):
                 await whole.until(lambda: len(whole.names("Cloudlet")) == OBJECTS, PATIENCE_SECONDS)
             synced = monotonic() - again
             states, known = await crowd.states(), len(whole.names("Flavor"))
@@ -142,7 +143,7 @@ def _memory_bytes(url: str) -> float:
 
 
 async def _until_told(crm: Crm, flavor: str, seconds: float) -> None:
-    async with asyncio.timeout(seconds):
+    async with limit(seconds):
         while True:
             if crm.replica.flavor(stubs.flavor(flavor).key) is not None:
                 return
@@ -150,7 +151,7 @@ async def _until_told(crm: Crm, flavor: str, seconds: float) -> None:
 
 
 async def _until_ready(crowd: Crowd, seconds: float) -> None:
-    async with asyncio.timeout(seconds):
+    async with limit(seconds):
         while True:
             infos = await crowd.edge("ShowCloudletInfo", CloudletInfo())
             if [each.state for each in infos] == [CLOUDLET_STATE_READY] * 2:

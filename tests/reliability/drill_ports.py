@@ -31,6 +31,7 @@ from tests.api.edge import stubs
 from tests.api.edge.stubs import Edge
 from tests.reliability.installation import EDGE, Installation, installed
 from tests.reliability.outcome import Outcome, say
+from tests.support.load import limit
 
 PORTS = 200
 GIVEN = range(LAST + 1 - PORTS, LAST + 1)
@@ -119,7 +120,7 @@ async def prepare(there: Installation, doors: Sequence[Edge], apps: int) -> None
     await doors[0]("CreateCloudlet", stubs.cloudlet())
     wanted = [stubs.app(f"app{number}", access_ports="tcp:22") for number in range(apps)]
     await dealt(doors, "CreateApp", wanted)
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with limit(PATIENCE_SECONDS):
         while True:
             infos = await doors[0]("ShowCloudletInfo", CloudletInfo())
             if [info.state for info in infos] == [CLOUDLET_STATE_READY]:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from protos.gen.kudo import scheduler_pb2 as pb
 from tests.reliability.installation import Installation, free_ports, listening
 from tests.reliability.program import Program
+from tests.support.load import limit
 
 MARK = "DRILLED"
 """The variable by which a pod's process says whose it is."""
@@ -81,7 +82,7 @@ class Fleet:
 
     async def end(self, node: str) -> None:
         """Kill what runs on a node, and wait until it is gone."""
-        async with asyncio.timeout(GONE_SECONDS):
+        async with limit(GONE_SECONDS):
             while found := [one for one in self.running() if one.node == node]:
                 for one in found:
                     with suppress(ProcessLookupError):

@@ -35,6 +35,7 @@ from tests.reliability.grounds import Grounds
 from tests.reliability.model import Known, Model, Refusal
 from tests.reliability.truth import wrong
 from tests.store.invariants import broken
+from tests.support.load import limit
 
 SETTLE_SECONDS = 30.0
 LOOK_SECONDS = 0.03
@@ -363,7 +364,7 @@ class Histories(RuleBasedStateMachine):
     async def _quiet(self, name: str = "") -> None:
         """Wait until nothing is under way, on one cluster or at all."""
         try:
-            async with asyncio.timeout(SETTLE_SECONDS):
+            async with limit(SETTLE_SECONDS):
                 while await self.grounds.under_way(name):  # noqa: ASYNC110 - workers tell nobody
                     await asyncio.sleep(LOOK_SECONDS)
         except TimeoutError:

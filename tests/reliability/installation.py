@@ -23,6 +23,7 @@ from tests.reliability.chronicle import Chronicle
 from tests.reliability.outcome import say
 from tests.reliability.postgres import Postgres
 from tests.reliability.program import ROOT, Program
+from tests.support.load import limit
 
 PORTS = range(20_000, 32_000)
 """Below those that outgoing connections are given: a port stays free while its owner is dead."""
@@ -209,7 +210,7 @@ class Installation:
 
     async def _temporal_answers(self) -> bool:
         with suppress(RuntimeError, TimeoutError):
-            async with asyncio.timeout(5):  # it may take a connection and say nothing
+            async with limit(5):  # it may take a connection and say nothing
                 return await (await self.client()).service_client.check_health()
         return False
 
@@ -303,7 +304,7 @@ async def answers(url: str) -> bool:
 
 async def fetched(url: str) -> bytes:
     """What is answered there, as soon as something is."""
-    async with asyncio.timeout(30):
+    async with limit(30):
         while (found := await asyncio.to_thread(_get, url)) is None:  # noqa: ASYNC110 - over there
             await asyncio.sleep(0.1)
         return found

@@ -25,6 +25,7 @@ from tests.bench.edge import app_name, instance, place_name
 from tests.bench.stocked import stock
 from tests.reliability.crowd import PATIENCE_SECONDS, Cable
 from tests.reliability.outcome import say
+from tests.support.load import limit
 
 CHANGED = 50
 """So many go while it is away, and as many come."""
@@ -125,7 +126,7 @@ def _words(message: AppInst) -> bytes:
 async def _until_knows(crm: Crm, wanted: Known) -> float:
     """How long it takes until it knows these and no others."""
     began = monotonic()
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with limit(PATIENCE_SECONDS):
         while True:
             if crm.replica.keys(AppInst) == wanted.keys():
                 return monotonic() - began
@@ -144,7 +145,7 @@ def _differing(crm: Crm, wanted: Known) -> list[str]:
 
 
 async def _until_ready(edge: Edge) -> None:
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with limit(PATIENCE_SECONDS):
         while True:
             infos = await edge("ShowCloudletInfo", CloudletInfo(key=PLACE.key))
             if [each.state for each in infos] == [CLOUDLET_STATE_READY]:

@@ -29,6 +29,7 @@ from tests.api.edge.peer import Peer
 from tests.api.edge.stubs import Edge
 from tests.reliability.crowd import Cable, Crowd
 from tests.reliability.returning import CHANGED, returned
+from tests.support.load import limit
 
 PEERS, OBJECTS, SECONDS = 30, 500, 50
 
@@ -100,7 +101,7 @@ async def test_a_silence_of_the_network_changes_nothing(crowd: tuple[Crowd, str,
     async with Cable.laid(address) as cable:
         crm = practice(stubs.cloudlet("place-0").key, [cable.address], Faults())
         managing = asyncio.create_task(crm.run())
-        async with asyncio.timeout(SECONDS):
+        async with limit(SECONDS):
             while True:
                 if await peers.states() == {CLOUDLET_STATE_READY}:
                     break

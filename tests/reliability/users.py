@@ -20,6 +20,7 @@ from protos.gen.kaas import api_pb2 as kaas
 from protos.gen.kaas.api_pb2_grpc import ClusterStub
 from protos.gen.ops import operations_pb2 as ops
 from protos.gen.ops.operations_pb2_grpc import OperationsStub
+from tests.support.load import limit
 
 CALL_SECONDS = 10.0
 INSIST_SECONDS = 120.0
@@ -133,7 +134,7 @@ class Users:
 
     async def watch(self, operation: str, *, seconds: float) -> Ending:
         """Follow an operation to its end, and take the watch up again whenever it breaks."""
-        async with asyncio.timeout(seconds):
+        async with limit(seconds):
             after = 0
             while True:
                 request = ops.WatchOperationRequest(name=operation, after=after)

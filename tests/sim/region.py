@@ -15,6 +15,7 @@ from sim.maas import SimulatedMaas, Stocked
 from sim.metal import Installed
 from sim.pace import INSTANT, Clock, Pace, WallClock
 from sim.site import Site
+from tests.support.load import limit
 
 DOMAIN = "windlass.test"
 NETWORK = "127.41"
@@ -142,7 +143,7 @@ def some(count: int, **alike: Any) -> list[Stocked]:
 
 async def eventually(probe: Callable[[], Any]) -> None:
     """Wait until the probe, or what it returns when awaited, is true."""
-    async with asyncio.timeout(10):
+    async with limit(10):
         while True:
             found = probe()
             if asyncio.iscoroutine(found):

@@ -18,6 +18,7 @@ from store.rows import SecretRow
 from store.sealing import FIRST, Seal, Sealed
 from store.secrets import CHOSEN, KeyUse, Secrets
 from tests.store.desk import Desk
+from tests.support.load import limit
 
 
 @pytest.fixture(autouse=True)
@@ -179,7 +180,7 @@ async def test_another_process_learns_of_it_and_of_a_key_that_was_added(
     lying |= keys.from_file(path)
     following = asyncio.create_task(other.follow())
     assert await rotated(vault, "next") == [1, 0]
-    async with asyncio.timeout(10):
+    async with limit(10):
         await used(late, "next")
     following.cancel()
     assert await other.open("a") == b"secret"

@@ -13,6 +13,7 @@ from store import lookout
 from store.engine import Database
 from store.lookout import Lookout
 from store.shelf import Shelf
+from tests.support.load import limit
 
 ASK = Ask(method="any")
 SECONDS = 40
@@ -39,7 +40,7 @@ async def test_sees_what_others_change_from_its_place_on(
     place = await follower.place()
     await shelf.create(operator("between"), [], ASK)
     seen = []
-    async with asyncio.timeout(SECONDS), aclosing(follower.follow(place)) as changes:
+    async with limit(SECONDS), aclosing(follower.follow(place)) as changes:
         async for some in changes:
             seen += [change.key for change in some]
             if seen[-1] == "after":
@@ -57,7 +58,7 @@ async def test_postgresql_tells(
     monkeypatch.setattr(lookout, "LOOK_SECONDS", 3600.0)
     follower = Lookout(database)
     place = await follower.place()
-    async with asyncio.timeout(SECONDS), aclosing(follower.follow(place)) as changes:
+    async with limit(SECONDS), aclosing(follower.follow(place)) as changes:
         waiting = asyncio.ensure_future(anext(changes))
         began = monotonic()
         while monotonic() - began < SECONDS:  # it may not listen yet when the first is written

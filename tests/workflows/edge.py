@@ -40,6 +40,7 @@ from store.tail import Tail
 from store.tracked import ROWS, Requested, Terms
 from store.tracking import Tracking
 from tests.store.desk import until
+from tests.support.load import limit
 from workflows.catalogue import CATALOGUE
 
 WEST = CloudletKey(operator="tele", name="west")
@@ -220,7 +221,7 @@ class Site:
             operation = await self.operations.get(requested.operation.id)
             return operation.stage is not Stage.REQUESTED
 
-        async with asyncio.timeout(20):
+        async with limit(20):
             await until(taken_up)
 
     async def cancel(self, requested: Requested) -> None:
@@ -261,6 +262,14 @@ class Site:
             key = app.instance.key
             found[f"{key.app}@{key.cluster.cluster}"] = app.phase
         return found
+
+    async def errors(self, name: str, noun: Noun) -> tuple[str, ...]:
+        """What is told to be wrong with a cluster, or with an instance of an app."""
+        if noun is Noun.CLUSTER_INST:
+            cluster = await self.clusters.get(key_text.clusterinst_text(cluster_key(name)))
+            return cluster.errors if cluster else ()
+        apps = [each for each in await self.running() if each.instance.key.app == name]
+        return apps[0].errors if apps else ()
 
     async def running(self) -> list[AppInstStanding]:
         """Apps' instances as they stand."""

@@ -43,6 +43,7 @@ from store.tail import Tail
 from store.tracked import Terms
 from tests.agents import Host
 from tests.store.desk import until
+from tests.support.load import limit
 from workflows.rouse import Rouse
 from workflows.serving import Serving, crew
 
@@ -79,7 +80,7 @@ class Listener:
         """Until exactly these were heard."""
         wanted = list(states)
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with limit(PATIENCE_SECONDS):
                 await until(lambda: self.states == wanted or self.done)
         assert self.states == wanted, [str(each) for each in self.heard[-8:]]
 

@@ -14,6 +14,7 @@ from protos.gen.edge.cloudlet_pb2 import CloudletInfo
 from tests.api.edge import stubs
 from tests.api.edge.stubs import Edge
 from tests.store.desk import until
+from tests.support.load import limit
 from tests.workflows.harbour import PATIENCE_SECONDS, Harbour
 from tests.workflows.test_instances import Opening, opened
 from tests.workflows.test_nodes import nodes, typed
@@ -39,7 +40,7 @@ async def managed(place: Harbour) -> AsyncIterator[Edge]:
     async def is_ready() -> bool:
         return bool(await edge("ShowCloudletInfo", CloudletInfo()))
 
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with limit(PATIENCE_SECONDS):
         await until(is_ready)
     yield edge
     managing.cancel()

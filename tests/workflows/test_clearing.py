@@ -1,6 +1,5 @@
 """A node is emptied for as long as its pods are given, from when they are first asked."""
 
-import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -18,6 +17,7 @@ from domain.ports import Draining, Node
 from domain.releases import Release
 from sim.memory import MemoryApi
 from sim.world import MemoryWorld
+from tests.support.load import limit
 from workflows import runner
 from workflows.policies import DRAINING
 
@@ -62,7 +62,7 @@ def attempt(*, scheduled: datetime, begun: datetime | None = None) -> ActivityEn
 async def test_the_time_to_clear_a_node_runs_from_the_first_attempt_on(world: MemoryWorld) -> None:
     before = datetime.now(UTC) - LONG
     again = attempt(scheduled=before, begun=before)
-    async with asyncio.timeout(20):
+    async with limit(20):
         await again.run(Kubernetes(MemoryApi(world)).clear, of(60))
     assert "w-1" in world.cordoned
 

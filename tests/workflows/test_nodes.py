@@ -20,6 +20,7 @@ from protos.gen.rkt.api_pb2_grpc import PublicAPIStub
 from store import placing
 from tests.cli.running import Outcome, in_process
 from tests.store.desk import until
+from tests.support.load import grown
 from tests.workflows.harbour import PATIENCE_SECONDS, Harbour, Listener, asked
 from tests.workflows.test_instances import RUNS, Opening, opened
 
@@ -52,7 +53,7 @@ class Node:
         )
         self._agent = Agent(plan, self.runtime, self._channel)
         self._listens = await self._agent.start()
-        await asyncio.wait_for(self._agent.registered.wait(), PATIENCE_SECONDS)
+        await asyncio.wait_for(self._agent.registered.wait(), grown(PATIENCE_SECONDS))
 
     async def down(self, *, killing: bool = True) -> None:  # noqa: ARG002 (as others are lost)
         """The agent is gone; what it carried runs on."""

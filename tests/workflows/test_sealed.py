@@ -1,6 +1,5 @@
 """What Temporal keeps: nothing that could be read there, nothing that is lost."""
 
-import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -16,6 +15,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from domain.errors import Failed
 from store.keys import KEY_BYTES
 from store.sealing import Seal
+from tests.support.load import limit
 from workflows.sealed import Sealing, converter
 
 MINUTE = timedelta(minutes=1)
@@ -75,7 +75,7 @@ async def test_a_history_holds_no_word_of_what_was_said(
     word = secrets.token_hex(9)
     handle = await sealing.start_workflow(Gossip.run, word, id=f"{queues}1", task_queue=queues)
     await handle.signal(Gossip.hear, word)
-    async with asyncio.timeout(30):
+    async with limit(30):
         with pytest.raises(WorkflowFailureError) as failed:
             await handle.result()
     assert word in str(failed.value.cause.__cause__)
@@ -91,7 +91,7 @@ async def test_what_was_begun_before_there_was_a_seal_is_finished(
     before = temporal.client
     handle = await before.start_workflow(Gossip.run, "tell", id=f"{queues}2", task_queue=queues)
     await handle.signal(Gossip.hear, "hush")
-    async with asyncio.timeout(30):
+    async with limit(30):
         said = await sealing.get_workflow_handle(handle.id, result_type=str).result()
     assert said == "hush, hush, hush, hush"
 

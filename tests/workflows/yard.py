@@ -72,6 +72,7 @@ from store.tail import Tail
 from store.tracked import Terms as EdgeTerms
 from store.upgrades import Upgrades
 from store.watches import Watches
+from tests.support.load import limit
 from workflows.catalogue import CATALOGUE
 from workflows.cluster_monitor import ClusterMonitor
 from workflows.serving import Serving, crew
@@ -290,7 +291,7 @@ class Yard:
 
     async def turns(self, phase: Phase, said: str = "") -> Cluster:
         """Wait until `blue` is in that phase and says so."""
-        async with asyncio.timeout(50):
+        async with limit(50):
             while True:
                 cluster = await self.clusters.get("blue")
                 if cluster.phase is phase and said in cluster.message:

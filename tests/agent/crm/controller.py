@@ -14,6 +14,7 @@ from protos.gen.edge.common_pb2 import TrackedState
 from protos.gen.edge.node_pb2 import Node
 from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, UPDATE, VERSION, Notice
 from protos.gen.edge.notice_pb2_grpc import NotifyApiServicer
+from tests.support.load import limit
 
 SECONDS = 40
 
@@ -47,7 +48,7 @@ class Controller(NotifyApiServicer):
         self._to_say.put_nowait(Notice(action=action, any=packed))
 
     async def until(self, true: Callable[[], object]) -> None:
-        async with asyncio.timeout(SECONDS), self._heard:
+        async with limit(SECONDS), self._heard:
             await self._heard.wait_for(true)
 
     async def _read(self, notices: AsyncIterator[Notice]) -> None:

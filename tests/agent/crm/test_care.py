@@ -26,6 +26,7 @@ from protos.gen.edge.exec_pb2 import ExecRequest
 from protos.gen.edge.flavor_pb2 import Flavor, FlavorKey
 from protos.gen.edge.metric_pb2 import Metric
 from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, UPDATE, Notice
+from tests.support.load import limit
 
 SECONDS = 40
 PLACE = cloudlet_key("tele/west")
@@ -73,7 +74,7 @@ class Bench:
     async def says(self, wanted: str) -> None:
         """Wait until it says a state, or `gone`. Earlier ones may have been passed over."""
         said = ""
-        async with asyncio.timeout(SECONDS):
+        async with limit(SECONDS):
             while said != wanted:
                 for notice in await self.crm.reports.next():
                     info: Any = AppInstInfo()
@@ -214,7 +215,7 @@ async def test_a_change_that_failed_is_taken_back_on_the_platform_too(
     bench.mishaps.fails = {"update"}
     bench.mishaps.go_on.clear()
     bench.hear(cluster("READY", num_nodes=3))
-    async with asyncio.timeout(SECONDS):
+    async with limit(SECONDS):
         while True:
             await asyncio.sleep(0)
             if len(bench.mishaps.met) == 2:
@@ -254,7 +255,7 @@ async def test_who_was_started_anew_counts_what_runs_all_the_same(
         bench.hear(message)
     metric = Metric()
     counted: dict[str, int] = {}
-    async with asyncio.timeout(SECONDS):
+    async with limit(SECONDS):
         while not counted:
             for notice in await bench.crm.reports.next():
                 if notice.any.Unpack(metric):
@@ -333,7 +334,7 @@ async def test_an_app_does_not_outlive_the_cluster_that_goes_first(bench: Bench)
 async def test_who_is_silent_says_nothing(bench: Bench) -> None:
     bench.mishaps.silent = True
     bench.hear(cluster("CREATE_REQUESTED"))
-    async with asyncio.timeout(SECONDS):
+    async with limit(SECONDS):
         while True:
             await asyncio.sleep(0)
             if not bench.crm._cares[ClusterInst]._working:
@@ -357,7 +358,7 @@ async def test_a_command_is_answered(bench: Bench) -> None:
     request = ExecRequest(app_inst_key=INSTANCE, command="echo hi", offer="o")
     for wanted in ("AppInst shop not found", "there is no container of this app", ""):
         bench.hear(request)
-        async with asyncio.timeout(SECONDS):
+        async with limit(SECONDS):
             [notice] = await bench.crm.reports.next()
         answer = ExecRequest()
         notice.any.Unpack(answer)
@@ -376,7 +377,7 @@ async def test_a_command_is_answered(bench: Bench) -> None:
     for command, err in (("echo '", open_quote), ("echo " + "\1" * (LONGEST + 1), "")):
         request.command = command
         bench.hear(request)
-        async with asyncio.timeout(SECONDS):
+        async with limit(SECONDS):
             [notice] = await bench.crm.reports.next()
         notice.any.Unpack(answer)
         assert answer.err == err

@@ -31,6 +31,7 @@ from protos.gen.ops.clusters_pb2_grpc import ClustersServicer, add_ClustersServi
 from sim.faults import Fault, How
 from sim.pace import WallClock
 from tests.sim.apiserver import NETWORK, Built, built
+from tests.support.load import limit
 
 KEY = ClusterInstKey(
     cluster_key=ClusterKey(name="Edge.One"), cloudlet_key=cloudlet_key("tele/west"), developer="d"
@@ -279,7 +280,7 @@ async def test_a_command_that_does_not_end_is_given_up(tmp_path: Path) -> None:
         clock.asleep.clear()
         patient = Manifests(look_seconds=0.01)
         running = asyncio.create_task(patient.run(site.kubeconfig(), note, "", ["sleep", "60"]))
-        async with asyncio.timeout(20):
+        async with limit(20):
             await clock.asleep.wait()
             await site.servers.stop(site.addresses["cp-1"])
             with pytest.raises(Failed, match="ran no command"):

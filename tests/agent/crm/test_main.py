@@ -16,6 +16,7 @@ from domain.errors import Invalid
 from protos.gen.edge.cloudlet_pb2 import FlavorInfo
 from protos.gen.edge.notice_pb2_grpc import add_NotifyApiServicer_to_server
 from tests.agent.crm.controller import Controller
+from tests.support.load import limit
 
 SECONDS = 50
 USUAL = ["--cloudlet", "tele/west", "--controller", "a:1"]
@@ -49,7 +50,7 @@ async def test_a_process_connects_and_ends_when_told() -> None:
     words = ["-m", "agent.crm", "--cloudlet", "tele/west", "--controller", f"127.0.0.1:{port}"]
     process = await asyncio.create_subprocess_exec(sys.executable, *words, stdout=PIPE)
     assert process.stdout is not None
-    async with asyncio.timeout(SECONDS):
+    async with limit(SECONDS):
         async for line in process.stdout:
             if line.startswith(b"{"):
                 break

@@ -20,6 +20,7 @@ from protos.gen.edge.clusterinst_pb2 import ClusterInst, ClusterInstInfo, Cluste
 from protos.gen.edge.common_pb2 import CREATE_REQUESTED, READY
 from protos.gen.edge.flavor_pb2 import Flavor, FlavorKey
 from protos.gen.edge.notice_pb2 import SENDALL_END, UPDATE, Notice
+from tests.support.load import limit
 
 SECONDS = 40
 PLACE = cloudlet_key("tele/west")
@@ -72,7 +73,7 @@ class Bench:
 
     async def asks(self) -> None:
         """Wait until it asks to be told when all has been told."""
-        async with asyncio.timeout(SECONDS):
+        async with limit(SECONDS):
             while not any(n.action == SENDALL_END for n in await self.crm.reports.next()):
                 pass
 
@@ -87,7 +88,7 @@ class Bench:
         return all(info is not None and info.state == READY for info in infos)
 
     async def until(self, true: Callable[[], object]) -> None:
-        async with asyncio.timeout(SECONDS):
+        async with limit(SECONDS):
             while True:
                 if true():
                     return

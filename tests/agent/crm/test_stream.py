@@ -22,6 +22,7 @@ from sim.crm import practice
 from sim.faults import Faults
 from sim.troubles import fault
 from tests.agent.crm.controller import Controller
+from tests.support.load import limit
 
 SECONDS = 40
 PLACE = cloudlet_key("tele/west")
@@ -84,7 +85,7 @@ async def test_comes_back_and_says_everything_again(controller: tuple[Controller
         other.tell(Flavor(key=FlavorKey(name="new")))
         other.tell(None, SENDALL_END)
         other.tell(Cloudlet(key=PLACE))
-        async with asyncio.timeout(SECONDS):
+        async with limit(SECONDS):
             while True:
                 await asyncio.sleep(0.01)
                 if crm.replica.flavor(FlavorKey(name="old")) is None:

@@ -36,6 +36,7 @@ from tests.api.edge.stubs import (
     template,
 )
 from tests.store.desk import until
+from tests.support.load import limit
 
 NOBODY_ASKED: dict[str, Any] = {"crm_override": common_pb2.IGNORE_CRM}
 DEDICATED = common_pb2.IP_ACCESS_DEDICATED
@@ -152,7 +153,7 @@ async def begun(edge: Edge, method: str, request: Any) -> None:
     async def there() -> bool:
         return bool(await edge(f"Show{noun}", type(request)(key=request.key)))
 
-    async with asyncio.timeout(20):
+    async with limit(20):
         await until(there)
     reading.cancel()
     await asyncio.wait([reading])

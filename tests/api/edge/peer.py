@@ -20,6 +20,7 @@ from protos.gen.edge import (
 )
 from protos.gen.edge.notice_pb2 import DELETE, SENDALL_END, UPDATE, VERSION, Notice
 from protos.gen.edge.notice_pb2_grpc import NotifyApiStub
+from tests.support.load import limit
 
 SECONDS = 40
 KINDS: tuple[Any, ...] = (
@@ -59,7 +60,7 @@ class Peer:
 
     async def until(self, true: Callable[[], object], seconds: float = SECONDS) -> None:
         """Wait until what has been told makes something true."""
-        async with asyncio.timeout(seconds), self._told:
+        async with limit(seconds), self._told:
             await self._told.wait_for(true)
 
     async def synced(self) -> None:

@@ -59,7 +59,11 @@ async def test_what_is_not_said_is_derived(edge: Edge) -> None:
     shown = await made(edge, access_ports="TCP:80,Http:443,udp:53")
     assert shown.image_path == "hub.test/acme/images/shop:1.0"
     assert shown.deployment == "kubernetes"
-    assert shown.access_ports == "tcp:80,http:443,udp:53"
+    assert shown.access_ports == "TCP:80,Http:443,udp:53"
+    [carried] = [
+        it["spec"]["ports"] for it in documents(shown) if it["metadata"]["name"] == "shop-tcp"
+    ]
+    assert [port["name"] for port in carried] == ["tcp80", "http443"]
     assert shown.deployment_generator == "kubernetes-basic"
     kinds = [(it["kind"], it["metadata"]["name"]) for it in documents(shown)]
     assert kinds == [
@@ -119,7 +123,7 @@ async def test_what_was_generated_follows_a_change(edge: Edge) -> None:
     await made(edge)
     await edge("UpdateApp", app(access_ports="UDP:9", fields=["7"]))
     shown = await kept(edge)
-    assert shown.access_ports == "udp:9"
+    assert shown.access_ports == "UDP:9"
     assert documents(shown)[0]["metadata"]["name"] == "shop-udp"
     await edge("UpdateApp", app(deployment="docker", fields=["15"]))
     shown = await kept(edge)

@@ -29,6 +29,7 @@ from tests.api.caller import NOBODY, Caller
 from tests.api.edge import stubs
 from tests.api.edge.peer import Peer
 from tests.api.edge.stubs import Edge
+from tests.support.load import limit
 
 SECONDS = 40
 CODE = grpc.StatusCode
@@ -170,7 +171,7 @@ async def test_another_process_asks_for_us(
     address, _ = await other.start()
     crm = practice(stubs.cloudlet().key, [address], Faults())
     managing = asyncio.create_task(crm.run())
-    async with asyncio.timeout(SECONDS):
+    async with limit(SECONDS):
         while True:
             infos = await edge("ShowCloudletInfo", CloudletInfo())
             if infos and crm.replica.instance(REQUEST.app_inst_key):

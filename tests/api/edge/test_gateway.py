@@ -69,7 +69,50 @@ async def test_a_refusal_has_its_code_and_text(http: AsyncClient) -> None:
         reply = await http.post("/create/cloudlet", content=unreadable, headers=is_json)
         assert reply.status_code == 400
     assert (await http.get("/show/flavor")).status_code == 405
-    assert (await http.post("/show/cloudletrefs", json={})).status_code == 404
+    unknown = await http.post("/show/cloudletrefs", json={})
+    assert (unknown.status_code, unknown.json()["code"]) == (501, 12)
+
+
+@pytest.mark.parametrize("said", [{}, {"content-type": "application/x-www-form-urlencoded"}])
+async def test_a_script_need_not_say_that_it_sends_json(
+    http: AsyncClient, said: dict[str, str]
+) -> None:
+    reply = await http.post("/create/flavor", content=json.dumps(FLAVOR), headers=said)
+    assert reply.status_code == 200
+
+
+@pytest.mark.parametrize("header", ["Origin", "Sec-Fetch-Mode", "Sec-Fetch-Site"])
+async def test_a_page_has_to_say_that_it_sends_json(http: AsyncClient, header: str) -> None:
+    page = {header: str(http.base_url)}
+    for kind in ({}, {"content-type": "text/plain"}):
+        reply = await http.post(
+            "/create/flavor", content=json.dumps(FLAVOR), headers={**page, **kind}
+        )
+        assert (reply.status_code, reply.json()["code"]) == (415, 3)
+    reply = await http.post("/create/flavor", json=FLAVOR, headers=page)
+    assert reply.status_code == 200
+
+
+async def test_fields_that_the_contract_does_not_have_are_passed_over(http: AsyncClient) -> None:
+    more = {**FLAVOR, "colour": "red", "key": {"name": "small", "age": 3}, "opts": [{"x": 1}]}
+    assert (await posted(http, "/create/flavor", more))[0] == 200
+    assert (await posted(http, "/create/app", {**APP, "configs": [{"kind": "a", "x": 1}]}))[
+        0
+    ] == 200
+    strange = {**APP, "image_type": "ImageTypeStrange"}
+    assert (await posted(http, "/create/app", strange))[0] == 400, "an enum is still read"
+
+
+@pytest.mark.parametrize("verb", ["create", "update", "delete", "show"])
+async def test_what_the_contract_does_not_have_is_not_implemented(
+    http: AsyncClient, verb: str
+) -> None:
+    for rest in ("", "nothing", "app/more"):
+        for method in ("POST", "GET"):
+            reply = await http.request(method, f"/{verb}/{rest}")
+            assert (reply.status_code, reply.json()["code"]) == (501, 12)
+    assert (await http.post(f"/{verb}")).status_code == 404
+    assert (await http.post("/nothing", json={})).status_code == 404
 
 
 class TestLegacyCodes:

@@ -101,7 +101,7 @@ async def test_a_cloudlet_stays_with_dynamic_addresses(edge: Edge) -> None:
     told = await edge.refused("UpdateCloudlet", cloudlet("none", ip_support=1, fields=["6"]))
     assert told.reason == "KEY_UNKNOWN"
     told = await edge.refused("UpdateCloudlet", cloudlet("none", ip_support=9, fields=["6"]))
-    assert told.reason == "CLOUDLET_IPS"
+    assert told.reason == "CLOUDLET_IP_SUPPORT"
     await edge("UpdateCloudlet", cloudlet(ip_support=0, fields=["6"]))
     assert await edge("ShowCloudlet", cloudlet()) == [cloudlet()]
 

@@ -21,6 +21,7 @@ from tests.api.edge.test_wrong_answers import ACTS, CLUSTER, CREATED, UNDONE, UP
 from tests.api.edge.test_wrong_answers import cleared as site_cleared
 from tests.api.edge.works import Served, followed
 from tests.store.desk import until
+from tests.support.load import limit
 from tests.workflows.edge import ENDS
 
 SECONDS = 40
@@ -75,7 +76,7 @@ async def crm(served: Served, faults: Faults) -> AsyncIterator[Crm]:
         [info] = await served.proper("ShowCloudletInfo", stubs.info(state=0, os_max_ram=0))
         return bool(info.controller)
 
-    async with asyncio.timeout(SECONDS):
+    async with limit(SECONDS):
         await until(is_heard)
     yield crm
     managing.cancel()
@@ -92,7 +93,7 @@ async def cleared(served: Served, crm: Crm, faults: Faults) -> AsyncIterator[Non
     async def is_empty() -> bool:
         return not await crm.platform.carries()
 
-    async with asyncio.timeout(SECONDS):
+    async with limit(SECONDS):
         await until(is_empty)
 
 
@@ -138,7 +139,7 @@ async def test_whatever_befalls_it_a_call_leaves_what_is_left(
     kind = "cluster" if noun is CLUSTER else "app"
     where = f"crm {at}{spoken(asked).lower()} {kind} *"
     faults.add(Fault(where=where, how=how, seconds=0.1))
-    async with asyncio.timeout(SECONDS):
+    async with limit(SECONDS):
         calling = asyncio.create_task(instance.call(asked))
         await until(lambda: bool(faults.met()[0][1]))
         if how is How.HANG:

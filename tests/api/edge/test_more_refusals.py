@@ -2,6 +2,7 @@
 wire, to the byte, in both modes. What is refused by one way alone stands in `test_refusals.py` and
 `test_instance_refusals.py`."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import grpc
@@ -10,6 +11,7 @@ import pytest
 from api.errors import CODES
 from domain.refusal import Refusal
 from protos.gen.edge import app_pb2, common_pb2
+from protos.gen.edge.cloudlet_pb2 import CloudletInfo
 from protos.gen.edge.flavor_pb2 import FlavorKey
 from tests.api.edge.grounds import NOBODY_ASKED, VM
 from tests.api.edge.stubs import (
@@ -38,6 +40,7 @@ BAD = "_bad"
 NOWHERE: dict[str, Any] = {"key": {"place": "nowhere"}}
 NO_KEY: dict[str, Any] = {"key": {"place": "", "owner": "", "developer": ""}}
 UNREADY = {"off": "OFFLINE", "dim": "UNKNOWN", "mute": "NOT_PRESENT", 'w"x\\': "NOT_PRESENT"}
+FEW_IPS = "Cannot specify less than one dynamic IP unless Ip Support Static is specified"
 WRITTEN = {'w"x\\': r"w\"x\\"}
 """Names that do not stand in texts as they are."""
 
@@ -57,6 +60,15 @@ def unready(key: str, state: str, method: str, request: Any) -> Way:
 
 def ports(method: str, written: str, refusal: Refusal, text: str) -> Way:
     return Way(refusal, text, method, app(access_ports=written, fields=["7"]))
+
+
+def in_place(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Made by parts of its key."""
+
+    def made(name: str, fields: list[str], **key: str) -> Any:
+        return make(name, key=key, fields=fields)
+
+    return made
 
 
 def parsed(number: str, why: str) -> str:
@@ -118,6 +130,61 @@ NAMES = [
     ),
 ]
 
+KEYS_FIRST = [
+    *(
+        Way(refusal, text, f"{verb}{noun}", request)
+        for noun, refusal, text, requests in (
+            ("Developer", Refusal.DEVELOPER_NAME, "Invalid developer name", (developer(BAD),)),
+            ("Operator", Refusal.OPERATOR_NAME, "Invalid operator name", (operator(""),)),
+            ("Flavor", Refusal.FLAVOR_NAME, "Invalid flavor name", (flavor(BAD),)),
+            ("Cluster", Refusal.CLUSTER_NAME, "Invalid cluster name", (template("a_b"),)),
+            *(
+                (noun, refusal, text, (make(name, fields=["99"], **key),))
+                for refusal, text, key in (
+                    (Refusal.OPERATOR_NAME, "Invalid operator name", {"owner": BAD}),
+                    (Refusal.CLOUDLET_NAME, "Invalid cloudlet name", {"place": ""}),
+                )
+                for noun, make, name in (
+                    ("ClusterInst", in_place(clusterinst), "blue"),
+                    ("AppInst", in_place(appinst), "shop"),
+                )
+            ),
+            (
+                *("Cloudlet", Refusal.OPERATOR_NAME, "Invalid operator name"),
+                (cloudlet(BAD, owner=BAD, num_dynamic_ips=0, fields=["8"]),),
+            ),
+            (
+                *("Cloudlet", Refusal.CLOUDLET_NAME, "Invalid cloudlet name"),
+                (cloudlet("", num_dynamic_ips=0, fields=["8"]),),
+            ),
+            (
+                *("ClusterInst", Refusal.CLUSTER_NAME, "Invalid cluster name"),
+                (clusterinst("", **NO_KEY), clusterinst("a_b", fields=["99"], **NOWHERE)),
+            ),
+            ("AppInst", Refusal.APP_NAME, "Invalid app name", (appinst("", "", **NO_KEY),)),
+            (
+                *("AppInst", Refusal.CLUSTER_NAME, "Invalid cluster name"),
+                (appinst(cluster="a_b", fields=["99"], **NOWHERE),),
+            ),
+        )
+        for request in requests
+        for verb in ("Update", "Delete")
+    ),
+]
+"""Updates and deletes say what is wrong with a key before they say anything else."""
+
+AUTO = 'Cluster name prefix "autocluster" is reserved'
+
+RESERVED = [
+    *(
+        Way(Refusal.CLUSTER_RESERVED, AUTO, method, make(name))
+        for method, make in (("CreateCluster", template), ("CreateClusterInst", clusterinst))
+        for name in ("autocluster", "autocluster1", "autocluster_1")
+    ),
+    Way(Refusal.APP_NAME, "Invalid app name", "CreateApp", app("", "", "")),
+    Way(Refusal.APP_VERSION, "Invalid app version string", "CreateApp", app(owner="", version="")),
+]
+
 CLOUDLETS = [
     *(
         unready(
@@ -130,6 +197,7 @@ CLOUDLETS = [
             ("AppInst", appinst, ("Create", "Delete")),
         )
         for verb in verbs
+        if verb == "Create" or place not in WRITTEN
     ),
     unready("operator_key:<> ", "NOT_PRESENT", "CreateClusterInst", clusterinst("", **NO_KEY)),
     unready(
@@ -148,9 +216,17 @@ CLOUDLETS = [
         *(Refusal.CLOUDLET_IPS_STATIC, "Only dynamic IPs are supported currently"),
         *("UpdateCloudlet", cloudlet(ip_support=common_pb2.IP_SUPPORT_STATIC, fields=["6"])),
     ),
+    *(
+        Way(
+            *(Refusal.CLOUDLET_FEW_IPS, FEW_IPS, "UpdateCloudlet"),
+            cloudlet(num_dynamic_ips=number, fields=["8"]),
+        )
+        for number in (0, -1)
+    ),
     Way(
-        *(Refusal.CLOUDLET_IPS, "Only dynamic IPs are supported currently"),
-        *("UpdateCloudlet", cloudlet(ip_support=7, fields=["6"])),
+        *(Refusal.CLOUDLET_IPS_STATIC, "Only dynamic IPs are supported currently"),
+        "UpdateCloudlet",
+        cloudlet(num_dynamic_ips=0, ip_support=common_pb2.IP_SUPPORT_STATIC, fields=["6", "8"]),
     ),
     Way(
         *(Refusal.CLOUDLET_LATITUDE, "Invalid latitude value", "UpdateCloudlet"),
@@ -218,12 +294,16 @@ APPS = [
 
 INSTANCES = [
     Way(
-        *(Refusal.CLUSTERINST_NO_NAME, "Cluster name cannot be empty", "CreateAppInst"),
+        *(Refusal.CLUSTER_NAME, "Invalid cluster name", "CreateAppInst"),
         appinst(cluster=""),
     ),
-    Way(
-        *(Refusal.CLUSTERINST_NO_NODES, "Zero NumNodes not supported yet", "UpdateClusterInst"),
-        clusterinst(num_nodes=0, fields=["14"]),
+    *(
+        Way(refusal, text, "EvictCloudletInfo", request)
+        for refusal, text, request in (
+            (Refusal.OPERATOR_NAME, "Invalid operator name", CloudletInfo()),
+            (Refusal.CLOUDLET_NAME, "Invalid cloudlet name", info("")),
+            (Refusal.OPERATOR_NAME, "Invalid operator name", info(owner="")),
+        )
     ),
     Way(
         *(Refusal.CLUSTERINST_NOTHING, "nothing specified to update", "UpdateClusterInst"),
@@ -235,7 +315,7 @@ INSTANCES = [
     ),
 ]
 
-WAYS = [*KEYS, *NAMES, *CLOUDLETS, *APPS, *INSTANCES]
+WAYS = [*KEYS, *NAMES, *KEYS_FIRST, *RESERVED, *CLOUDLETS, *APPS, *INSTANCES]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: f"{way.refusal.name}-{way.method}")

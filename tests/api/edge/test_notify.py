@@ -34,6 +34,7 @@ from tests.api.caller import NOBODY, Caller, Refusal, refused
 from tests.api.edge import stubs
 from tests.api.edge.peer import Peer
 from tests.api.edge.stubs import Edge
+from tests.support.load import limit
 
 SECONDS = 40
 Connect = Callable[..., Peer]
@@ -72,7 +73,7 @@ def info(name: str = "west", **more: Any) -> CloudletInfo:
 
 async def until(ask: Callable[[], Awaitable[Any]], wanted: Callable[[Any], object]) -> Any:
     """What is answered, once it is what is waited for."""
-    async with asyncio.timeout(SECONDS):
+    async with limit(SECONDS):
         while True:
             if wanted(found := await ask()):
                 return found

@@ -24,6 +24,7 @@ from tests.api.caller import Caller
 from tests.api.edge import stubs
 from tests.api.edge.peer import Peer
 from tests.api.edge.stubs import Edge
+from tests.support.load import limit
 
 SECONDS = 40
 ALL_SAID = Notice(action=SENDALL_END)
@@ -52,7 +53,7 @@ async def placed(edge: Edge, cloudlet: str, *clusters: str) -> None:
 
 async def cluster_is(edge: Edge, state: int) -> ClusterInst:
     """The only cluster, once it is in a state."""
-    async with asyncio.timeout(SECONDS):
+    async with limit(SECONDS):
         while True:
             [found] = await edge("ShowClusterInst", ClusterInst())
             if found.state == state:

@@ -130,9 +130,12 @@ CASES: dict[Refusal, Case] = {
         *("UpdateCloudlet", cloudlet(location=at(3, 0), fields=["5.2"])),
         "Invalid longitude value of 0",
     ),
+    Refusal.CLOUDLET_IP_SUPPORT: Case(
+        "UpdateCloudlet", cloudlet(ip_support=7, fields=["6"]), "invalid IpSupport"
+    ),
     Refusal.CLOUDLET_FEW_IPS: Case(
         *("UpdateCloudlet", cloudlet(num_dynamic_ips=0, fields=["8"])),
-        "Cannot specify less than one dynamic IP",
+        "Cannot specify less than one dynamic IP unless Ip Support Static is specified",
     ),
     Refusal.DEVELOPER_IN_USE: Case(
         *("DeleteDeveloper", developer(), "Developer in use by Application"),
@@ -179,7 +182,7 @@ CASES: dict[Refusal, Case] = {
     ),
     Refusal.APP_NO_DEPLOYMENT: Case(
         *("CreateApp", app(image_type=0)),
-        "no deployment is usual for image type IMAGE_TYPE_UNKNOWN",
+        "unknown image type IMAGE_TYPE_UNKNOWN",
     ),
     Refusal.APP_DEPLOYMENT: Case(
         *("CreateApp", app(deployment="nomad")),

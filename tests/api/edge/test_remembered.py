@@ -1,6 +1,5 @@
 """What is shown of apps' instances is what they are now, whatever was shown of them before."""
 
-import asyncio
 from datetime import UTC, datetime
 
 from google.protobuf.json_format import Parse
@@ -21,6 +20,7 @@ from tests.api.edge.peer import Peer
 from tests.api.edge.stubs import Edge
 from tests.api.web import framed
 from tests.store.desk import until
+from tests.support.load import limit
 
 SECONDS = 20
 CLUSTER = ClusterInstKey(
@@ -95,7 +95,7 @@ async def test_what_a_resource_manager_says_is_shown_at_once_and_in_every_way(
     async def changed() -> bool:
         return bool(await edge("ShowAppInst", AppInst()) != [before])
 
-    async with asyncio.timeout(SECONDS):
+    async with limit(SECONDS):
         await until(changed)
     after = await edge("ShowAppInst", AppInst())
     assert list(after[0].runtime_info.container_ids) == ["c1"]

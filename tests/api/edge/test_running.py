@@ -22,6 +22,7 @@ from store.secrets import Secrets
 from tests.api.caller import Caller
 from tests.api.edge import stubs
 from tests.api.edge.stubs import Edge
+from tests.support.load import limit
 from tests.workflows.yard import yard
 
 SECONDS = 50
@@ -61,7 +62,7 @@ async def crm(
     crm = practice(stubs.cloudlet().key, [caller.address], faults)
     async with yard(temporal.client, database, vault, queues):
         managing = asyncio.create_task(crm.run())
-        async with asyncio.timeout(SECONDS):
+        async with limit(SECONDS):
             while True:
                 infos = await edge("ShowCloudletInfo", CloudletInfo())
                 if infos and infos[0].state == CLOUDLET_STATE_READY:
@@ -114,7 +115,7 @@ async def test_what_a_dead_manager_had_made_is_removed_by_the_next(edge: Edge, c
     lost = stubs.clusterinst("lost")
     await platform.create_cluster(lost)
     await crm.restart()
-    async with asyncio.timeout(SECONDS):
+    async with limit(SECONDS):
         while True:
             if platform.name(lost) not in await platform.carries():
                 break

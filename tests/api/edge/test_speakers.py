@@ -1,7 +1,5 @@
 """Who speaks for a cloudlet, while the database is away."""
 
-import asyncio
-
 import pytest
 
 from api.edge import streams
@@ -13,6 +11,7 @@ from store.engine import Database
 from store.lookout import Lookout
 from store.shelf import Shelf
 from tests.store.desk import until
+from tests.support.load import limit
 
 WEST = '{"operator_key":{"name":"tele"},"name":"west"}'
 
@@ -30,7 +29,7 @@ async def test_who_lost_a_cloudlet_is_found_out_as_soon_as_that_can_be_read(
         return 0
 
     held = Streams(Lookout(database), described)
-    async with held.opened([], filtered=True) as stream, asyncio.timeout(20):
+    async with held.opened([], filtered=True) as stream, limit(20):
         held.claim(stream, WEST)
         held.tell(stream, WEST)
         info = Record(noun=Noun.CLOUDLET_INFO, key=WEST, value=b"")

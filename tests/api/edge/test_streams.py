@@ -21,6 +21,7 @@ from store.tracked import ROWS
 from tests.api.edge.stubs import Edge, appinst, clusterinst
 from tests.api.edge.works import Served, followed
 from tests.store.desk import until
+from tests.support.load import limit
 from tests.workflows.edge import Fault, Site, appinst_key, cluster_key, does, obeys
 
 CLUSTER, APP = Noun.CLUSTER_INST, Noun.APP_INST
@@ -86,7 +87,7 @@ async def stands(site: Site, noun: Noun, name: str, phase: Phase) -> None:
     async def reached() -> bool:
         return (await site.phases()).get(short) is phase
 
-    async with asyncio.timeout(20):
+    async with limit(20):
         await until(reached)
 
 

@@ -351,8 +351,8 @@ async def test_members_are_listed_and_removed_through_another(desk: Desk) -> Non
     first, second = await desk.found(), await desk.site.install("cp-2")
     await desk.invite(second, first)
     await desk.join(second)
-    _, container = await desk.do(first, "crictl ps -q --name etcd")
-    etcdctl = f"crictl exec {container.strip()} etcdctl"
+    _, container = await desk.do(first, "crictl ps -q --name etcd 2>/dev/null")
+    etcdctl = f"ctr -n k8s.io tasks exec --exec-id it {container.strip()} etcdctl"
     listed = json.loads((await desk.do(first, f"{etcdctl} member list -w json"))[1])
     ids = {member["name"]: member["ID"] for member in listed["members"]}
     assert ids.keys() == {"cp-1", "cp-2"}

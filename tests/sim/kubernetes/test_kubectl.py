@@ -9,6 +9,7 @@ import pytest
 
 from sim.faults import Fault, How
 from tests.sim.apiserver import NETWORK, VERSION, Built, Said
+from tests.support.load import limit
 
 SETTINGS = {
     "apiVersion": "v1",
@@ -124,7 +125,7 @@ async def test_a_drain_waits_for_the_disruption_budget(site: Built) -> None:
     draining = asyncio.create_task(site.kubectl(*asked))
     listening = Fault(where="kubernetes * POST */eviction", how=How.SLOW, seconds=0, times=99)
     site.faults.add(listening)
-    async with asyncio.timeout(20):
+    async with limit(20):
         while not site.faults.met()[0][1]:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     await well(site, "apply", "-f", "-", given=web("web-3", "metal-2"))
