@@ -67,6 +67,7 @@ from protos.gen.rkt import api_pb2 as rkt_pb2
 from settings import Settings, read
 from store import operations as store
 from store.changes import Changes
+from store.claim import Claim
 from store.cluster_owners import ClusterOwners
 from store.clusters import Building, Clusters
 from store.controllers import Controllers
@@ -88,7 +89,8 @@ from store.upgrades import Upgrades
 from store.watches import Watches
 from store.window import FleetWindow
 from workflows.catalogue import CATALOGUE
-from workflows.sealed import converter
+from workflows.connecting import Trust
+from workflows.sealed import converter, warn_of_migration
 
 QUEUE = "workflows"
 
@@ -124,8 +126,9 @@ class Api:
             self._operations, launch, meters, self.admit, window=window, forget=forget
         )
         legacy, lease = settings.edge.legacy_codes, settings.edge.controller_lease
-        self._presence = Presence(Controllers(self._database), lease, self.admit, self._lapsed)
-        self._notifying = edge.Notifying(self._database, self._presence, launch.nudge_soon, legacy)
+        known, claims = Controllers(self._database), partial(Claim, self._database)
+        self.presence = Presence(known, lease, self.admit, self._lapsed, claims)
+        self._notifying = edge.Notifying(self._database, self.presence, launch.nudge_soon, legacy)
         meters.add(self._notifying.measured)
         self._agents = NodeAgents(self._vault)
         asked = kudo.Asked(self._agents, Belonging(self._vault), self._vault)
@@ -192,14 +195,15 @@ class Api:
     async def start(self) -> tuple[str, str]:
         """Open both doors, and return their addresses."""
         said = self._settings
+        await self.presence.claim(reached_at(said.edge.external_address, said.grpc_address))
         grpc = await self._server.start(said.grpc_address, self._also, said.tls.client_address)
         if said.edge.notify_address:
             self.notify_address = await self._notify.start(said.edge.notify_address)
+        address = await self.presence.claim(reached_at(said.edge.external_address, grpc))
         http = await self._web.start()  # the last, since it says that we are ready
-        address = reached_at(said.edge.external_address, grpc)
         works = (
             self._sweep.run(),
-            self._presence.run(address),
+            self.presence.run(address),
             self.scheduling.leases.run(),
             self._vault.follow(),
         )
@@ -217,6 +221,7 @@ class Api:
             work.cancel()
             with suppress(asyncio.CancelledError):
                 await work
+        await self.presence.close()
         await self._entrance.close()
         await self._launch.close()
         await self._pods.close()
@@ -363,7 +368,10 @@ def _scheduling(settings: Settings) -> kudo.Terms:
 async def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT; a second one does not wait for the drain."""
     said, seal = settings.temporal, _sealing(settings)
-    temporal = await client(said.address, said.namespace, converter(seal))
+    temporal = await client(
+        said.address, said.namespace, converter(seal, said.migration), Trust(**said.trust())
+    )
+    warn_of_migration(said.migration)
     api = Api(settings, temporal, await build.found(), seal)
     loop, told = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -375,7 +383,7 @@ async def serve(settings: Settings) -> None:
         grpc, http = await api.start()
         collecting.settle()
         log.info("ready", grpc=grpc, http=http, notify=api.notify_address)
-        await told.wait()
+        await api.presence.until(told)
         log.info("draining")
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
