@@ -9,7 +9,17 @@ from protos.gen.ops import clusters_pb2 as pb
 from protos.gen.ops.clusters_pb2_grpc import ClustersServicer
 from store import clusters as stores
 from store.cluster_owners import ClusterOwners
+from store.engine import Database
 from store.following import Following
+from store.secrets import Secrets
+from store.watches import Watches
+
+
+def clusters(database: Database, vault: Secrets) -> "Clusters":
+    """The service over a database."""
+    found = stores.Clusters(database, vault)
+    following = Following(found, Watches(database))
+    return Clusters(following, found, ClusterOwners(database))
 
 
 class Clusters(ClustersServicer):
