@@ -134,7 +134,9 @@ class RunInstance:
     async def _news(self, nudges: int, errand: Errand) -> None:
         """Wait until there is something new, or something to be done."""
         patience = INSTANCE_GLANCE
-        if errand.until is not None:
+        if errand.in_seconds is not None:
+            patience = min(patience, timedelta(seconds=errand.in_seconds))
+        elif errand.until is not None:
             patience = min(patience, max(errand.until - workflow.now(), timedelta(0)))
         hands = [hand for hand in (self._hand, self._beside) if hand is not None]
         with suppress(TimeoutError):
