@@ -53,6 +53,7 @@ from tests.api.edge.peer import Peer
 from tests.api.edge.stubs import Edge
 from tests.programs.running import surroundings
 from tests.store.desk import until
+from tests.support.load import limit
 from tests.workflows.yard import yard
 
 EXAMPLES, STEPS = 8, 15
@@ -173,7 +174,7 @@ async def world(temporal: WorkflowEnvironment, home: Path, prefix: str) -> Async
             async def are_described() -> bool:
                 return len(await made.admin("ShowCloudletInfo", CloudletInfo())) == len(PLACES)
 
-            async with asyncio.timeout(SECONDS):
+            async with limit(SECONDS):
                 await until(are_described)
             yield made._replace(until=monotonic() + BUDGET_SECONDS)
     for opened in (root, *agents.values(), *(each.edge.channel for each in developers.values())):
