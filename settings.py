@@ -22,6 +22,7 @@ from domain.instance import Restart
 from domain.quarantine import FailedMachine
 from systems import BELOW_STATE, HIDDEN, STATE, Ceph, Maas, Part, SimulatedSite
 from systems import Auth as Auth
+from systems import Limits as Limits
 from systems import Temporal as Temporal
 from systems import Tls as Tls
 
@@ -310,6 +311,7 @@ class Settings(BaseSettings):
     cors_origins: tuple[str, ...] = Field((), description="whose pages may call; exact origins")
     auth: Auth = Auth()
     tls: Tls = Tls()
+    limits: Limits = Limits()
     temporal: Temporal = Temporal()
     kaas: Kaas = Kaas()
     edge: Edge = Edge()

@@ -313,6 +313,50 @@ class SimulatedSite(Part):
     faults_file: Path | None = Field(None, description="a JSON list of faults to begin with")
 
 
+class Limits(Part):
+    """What callers may take of an API process."""
+
+    connections: int = Field(4096, ge=8, description="gRPC connections at once, all together")
+    connections_per_address: int = Field(
+        1024, ge=1, description="gRPC connections at once of one address that is no trusted proxy"
+    )
+    connections_per_second: float = Field(
+        500.0, gt=0, description="new connections of one address, gRPC and HTTP each"
+    )
+    handshake_seconds: float = Field(
+        10.0, gt=0, description="what a connection gets for TLS and its first complete request"
+    )
+    streams_per_connection: int = Field(
+        1000, ge=1, description="gRPC calls at once on one connection"
+    )
+    resets_per_second: float = Field(
+        100.0, gt=0, description="calls that one connection may cancel, besides all open ones"
+    )
+    unfinished_mb: int = Field(
+        64, ge=1, description="MiB of gRPC requests that are not complete, all together"
+    )
+    unfinished_mb_per_address: int = Field(
+        24, ge=1, description="the same of one address, before anybody signs in there"
+    )
+    calls: int = Field(20_000, ge=1, description="calls at once, streams included")
+    calls_per_user: int = Field(
+        10_000, ge=1, description="of one user, or, where nobody signs in, of one address"
+    )
+    calls_before_sign_in: int = Field(
+        500, ge=1, description="of one address, until their callers are known"
+    )
+    health_calls: int = Field(2_000, ge=1, description="health checks and watches at once")
+    health_calls_per_address: int = Field(200, ge=1, description="the same of one address")
+    http_connections: int = Field(2048, ge=8, description="HTTP connections at once")
+    http_connections_per_address: int = Field(512, ge=1, description="the same of one address")
+    http_head_seconds: float = Field(10.0, gt=0, description="for the head of a request")
+    http_body_seconds: float = Field(60.0, gt=0, description="for the body of a request")
+    http_idle_seconds: float = Field(5.0, ge=1, description="between two requests")
+    http_answer_seconds: float = Field(
+        30.0, gt=0, description="how long a caller may take nothing of an answer"
+    )
+
+
 class Auth(Part):
     mode: Literal["", "open", "required"] = Field(
         "", description="whether callers sign in; empty: unless all doors are on loopback"

@@ -5,7 +5,7 @@ whoever notices. All times of nodes are those of the database's clock (`store/cl
 there is then its instances' own business: each has a workflow, which finds its node gone."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from pydantic import Field
@@ -222,6 +222,12 @@ class Nodes(Store):
         if row is None:
             raise _unknown(node, "windlass node list shows those that there are")
         return await self._shown(session, row)
+
+    @reading
+    async def runtimes(self, session: AsyncSession, nodes: Collection[str]) -> dict[str, str]:
+        """What runs instances on some nodes, by their ids."""
+        found = select(NodeRow.id, NodeRow.runtime).where(NodeRow.id.in_(nodes))
+        return {row.id: row.runtime for row in await session.execute(found)}
 
     @reading
     async def find(self, session: AsyncSession, node: str) -> NodeView | None:

@@ -6,16 +6,18 @@ from datetime import timedelta
 
 import pytest
 
+from api.ops import running
 from domain.errors import Conflict, Invalid, NotFound
 from domain.instance import Phase, Restart
 from domain.logline import Chunk
 from domain.node import NodePhase, Said, Welcome
-from domain.placement import Amounts
+from domain.placement import Amounts, Demands
 from domain.pod import NODE_STATE, Image, Pod, PodState, pod_id
 from domain.report import Item, LogPiece, Report
 from store.engine import Database
 from store.nodes import Beat, Leases
 from store.rows import now
+from store.tracked import TENANT
 from store.window import FleetWindow
 from tests.store.dock import HUNDRED, Dock
 
@@ -145,3 +147,15 @@ async def test_what_was_told_by_nodes_that_are_away_is_forgotten_in_the_end(dock
     assert [image.id for image in await window.images()] == ["sha512-b"]
     assert await window.log(pod_id("", "a", 1), "app", 0) == []
     assert await window.log(pod_id("", "b", 1), "app", 0) != []
+
+
+async def test_an_address_is_shown_where_the_runtime_gives_one(dock: Dock) -> None:
+    for name, runtime in (("alone", "process"), ("own", "podman")):
+        await dock.node(name, runtime=runtime, pool=name)
+        await dock.placed(f"on-{name}", demands=Demands(pool=name))
+    found = await dock.instances.page(TENANT)
+    runtimes = await dock.nodes.runtimes({view.node for view in found})
+    assert runtimes == {"alone": "process", "own": "podman"}
+    shown = {view.id: running.instance(view, runtime=runtimes[view.node]).ip for view in found}
+    assert shown["on-alone"] == ""
+    assert shown["on-own"]
