@@ -309,6 +309,11 @@ class Settings(BaseSettings):
     reflection: bool = Field(True, description="whether the API describes itself to grpcurl & co.")
     rest: bool = Field(True, description="whether clusters and the edge are served over REST too")
     cors_origins: tuple[str, ...] = Field((), description="whose pages may call; exact origins")
+    hosts: tuple[str, ...] = Field(
+        (),
+        description="names, with or without a port, that the HTTP API is called by besides "
+        "localhost and addresses; pages of these may call",
+    )
     auth: Auth = Auth()
     tls: Tls = Tls()
     limits: Limits = Limits()
