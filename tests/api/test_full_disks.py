@@ -51,7 +51,7 @@ def disk() -> Iterator[Disk]:
 
 async def readiness(http: httpx2.AsyncClient, wanted: int) -> str:
     """What is said of it, once it is so: a busy machine may answer late at first."""
-    async with asyncio.timeout(limit(120)):
+    async with limit(120):
         while True:
             answer = await http.get("/readyz")
             if answer.status_code == wanted:
