@@ -203,7 +203,7 @@ class Door:
             admit,
             self._gate,
             asked,
-            self._trail if asked.changes else None,
+            self._trail if asked.changes or asked.discloses else None,
             self._meters.method(name),
             service.unknown,
         )
@@ -271,7 +271,10 @@ async def _passed(
             await method.admit()
             entered(await method.gate.recognised(method.asked, line))
             permitted(method.asked, running().session)
-            return await work()
+            reply = await work()
+            if method.trail is not None and notes().discloses:
+                await method.trail.disclose(method.asked, line)
+            return reply
     except asyncio.CancelledError:
         code = grpc.StatusCode.CANCELLED
         raise

@@ -55,6 +55,24 @@ class Permission(NamedTuple):
     it, others may leave it open."""
     narrows: bool = False
     """Whether the request is a filter: a developer's is narrowed to what is theirs."""
+    discloses: bool = False
+    """Whether it may answer with a secret. The handler notes it if it does, and the audit trail
+    has it then."""
+    subject: str = ""
+    """Where a request names what it is about, for the audit trail: a field, or a message of which
+    all texts are told. Every method that the trail has says so, or that its handler does."""
+    own: bool = False
+    """Whether it is about the caller where the request names nobody."""
+    command: str = ""
+    """The field of what it has run, which the trail has, too."""
+
+    def about(self, subject: str, command: str = "") -> "Permission":
+        """The same for a request that names there what it is about."""
+        return self._replace(subject=subject, command=command)
+
+
+BY_HANDLER = "-"
+"""Instead of a field: the handler notes what it turned out to be about."""
 
 
 class User(Frozen):
