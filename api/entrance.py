@@ -65,7 +65,7 @@ def entrance(
     terms = Terms(said.token_lifetime, said.token_idle, said.password_login)
     known, given, passwords = users.Users(database), tokens.Tokens(database), Passwords()
     kept, origins = audit.Audit(database), Origins(said.trusted_proxies)
-    gate = SignedIn(known, given, is_open=is_open)
+    gate = SignedIn(known, given, origins, is_open=is_open)
     sign_in = SignIn(known, given, Attempts(database), passwords, terms)
     ours = access_pb2.DESCRIPTOR.services_by_name
     services = [

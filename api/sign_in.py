@@ -1,18 +1,27 @@
 """Signing in: a name and a password for a token. Whatever is wrong costs the same and sounds the
 same, and whoever guesses waits."""
 
+import math
 from datetime import timedelta
+from time import monotonic
 from typing import NamedTuple
 
 from api.asking import notes
+from api.sign_in_queue import SignInQueue
 from domain import access
 from domain.access import TokenInfo
 from domain.errors import Conflict, Exhausted, Invalid, Unauthenticated
 from domain.password_rules import mismeasured
-from store.attempts import Attempts
+from store.attempts import Attempts, Wait
 from store.passwords import Passwords
 from store.tokens import Tokens
 from store.users import Users
+
+SPARE_TURNS = 2
+"""So many more have a turn than passwords are compared at once: the others ask the database."""
+
+BELIEVED_SECONDS = 1.0
+REMEMBERED = 10_000
 
 
 class Terms(NamedTuple):
@@ -38,6 +47,8 @@ class SignIn:
         self._attempts = attempts
         self._passwords = passwords
         self._terms = terms
+        self._waits = Waits()
+        self._queue = SignInQueue(passwords.at_once + SPARE_TURNS)
 
     async def sign_in(self, name: str, password: str, where: str) -> tuple[str, TokenInfo]:
         """A token for whoever knows the password and calls from there."""
@@ -60,16 +71,19 @@ class SignIn:
 
     async def prove(self, name: str, password: str, where: str) -> None:
         """Raise unless that is the user's password."""
-        wait = await self._attempts.begin(name, where)
-        notes().is_told = wait is None or wait.is_first
-        if wait is not None:
-            seconds = -(-wait.left // timedelta(seconds=1))
-            raise Exhausted(
-                f"too many failed sign-ins: wait {seconds} s",
-                reason="SIGN_IN_THROTTLED",
-                do="try again then",
-                retry_seconds=seconds,
-            )
+        self._refuse_if(self._waits.left(name, where))
+        standing = await self._attempts.standing(name, where)
+        if standing.wait is not None and not standing.wait.is_first:
+            notes().is_told = False
+            self._refuse_if(self._waits.keep(name, where, standing.wait))
+        async with self._queue.turn(where, known=standing.is_known):
+            wait = await self._attempts.begin(name, where)
+            notes().is_told = wait is None or wait.is_first
+            if wait is not None:
+                self._refuse_if(self._waits.keep(name, where, wait))
+            await self._compare(name, password, where)
+
+    async def _compare(self, name: str, password: str, where: str) -> None:
         lock = await self._users.lock(name)
         if not await self._passwords.agrees(password, lock.password if lock else "") or not lock:
             raise Unauthenticated(
@@ -80,3 +94,39 @@ class SignIn:
         await self._attempts.succeed(name, where)
         if self._passwords.is_dated(lock.password):
             await self._users.rehash(lock, await self._passwords.hashed(password))
+
+    def _refuse_if(self, left: float) -> None:
+        """Raise what whoever has to wait is told."""
+        if left > 0:
+            seconds = math.ceil(left)
+            raise Exhausted(
+                f"too many failed sign-ins: wait {seconds} s",
+                reason="SIGN_IN_THROTTLED",
+                do="try again then",
+                retry_seconds=seconds,
+            )
+
+
+class Waits:
+    """Who was told to wait a moment ago: they are told again without asking the database."""
+
+    def __init__(self) -> None:
+        self._until: dict[tuple[str, str], tuple[float, float]] = {}
+        """When the wait is over, and until when that is believed."""
+
+    def keep(self, name: str, where: str, wait: Wait) -> float:
+        """Remember a wait, and return it in seconds."""
+        if len(self._until) >= REMEMBERED:
+            self._until.clear()
+        moment, left = monotonic(), wait.left.total_seconds()
+        self._until[name, where] = (moment + left, moment + min(left, BELIEVED_SECONDS))
+        return left
+
+    def left(self, name: str, where: str) -> float:
+        """How much of a wait is left that is remembered. 0: nothing is known."""
+        over, believed = self._until.get((name, where), (0.0, 0.0))
+        moment = monotonic()
+        if believed <= moment:
+            self._until.pop((name, where), None)
+            return 0.0
+        return over - moment

@@ -3,18 +3,24 @@ looked up again, which is how long a revocation takes to reach other processes; 
 again as often while they last, those of certificates too."""
 
 import asyncio
+import math
 from datetime import UTC, datetime, timedelta
 
 from api.access import permission
 from api.gate import TOKEN_BYTES, Heard, invalid, presented
+from api.origin import Origins
+from api.token_bucket import Buckets, Rate
 from domain.access import ANY, ANYONE, NO_ONE, Permission, Session
-from domain.errors import DomainError, Unauthenticated
+from domain.errors import DomainError, Exhausted, Unauthenticated
 from store.tokens import USED_SECONDS, Tokens, digest_of
 from store.users import Users
 
 FRESH_SECONDS = 0.5
 REMEMBERED = 10_000
 """Tokens that are known to be good, at most."""
+
+BAD_TOKENS = Rate(per_second=100, burst=2000)
+"""How many tokens that are no good are looked up for one address."""
 
 USER = "windlass://user/"
 """What a client's certificate says of whose it is, as the URI among its names."""
@@ -23,7 +29,11 @@ USER = "windlass://user/"
 class SignedIn:
     """Knows people and programs by their tokens, or by certificates that name users of ours."""
 
-    def __init__(self, users: Users, tokens: Tokens, *, is_open: bool) -> None:
+    def __init__(
+        self, users: Users, tokens: Tokens, origins: Origins | None = None, *, is_open: bool
+    ) -> None:
+        self._origins = origins or Origins()
+        self._misses = Buckets(BAD_TOKENS)
         self._users = users
         self._tokens = tokens
         self._without = Session(principal=ANYONE) if is_open else None
@@ -82,10 +92,7 @@ class SignedIn:
     async def _session(self, line: Heard) -> Session:
         token = presented(line.invocation_metadata() or ())
         if token:
-            digest = digest_of(token)
-            session = await self.good(digest)
-            if session is None:
-                raise invalid()
+            session = await self._presented(digest_of(token), line)
             await self._use(session)
             return session
         if name := _certified(line):
@@ -103,6 +110,24 @@ class SignedIn:
                 do="windlass login, or send the header authorization: Bearer TOKEN",
             )
         return self._without
+
+    async def _presented(self, digest: str, line: Heard) -> Session:
+        """Whom a token stands for. Tokens that were never good are looked up as often as the
+        bucket of their address allows, so that made-up ones cost others little."""
+        place = self._origins.place(line) if digest not in self._known else ""
+        if place and (seconds := self._misses.lacks(place)):
+            raise Exhausted(
+                "too many tokens that are none of ours came from this address",
+                reason="BAD_TOKENS",
+                do="windlass login gets a good one; try again in a moment",
+                retry_seconds=math.ceil(seconds),
+            )
+        session = await self.good(digest)
+        if session is None:
+            if place:
+                self._misses.take(place)
+            raise invalid()
+        return session
 
     async def _again(self, session: Session) -> Session | None:
         """Look up what a call goes on with, and let it live on. None: it is no good any more."""

@@ -154,16 +154,21 @@ FREE_TRIES = 5
 FREE_TRIES_OF_A_PLACE = 20
 """So many from one place, whoever it says it is."""
 
+FREE_TRIES_OF_AN_ACCOUNT = 20
+"""So many of one user, wherever they are made, but for addresses where the user has signed in."""
+
 LONGEST_WAIT = timedelta(minutes=15)
+LONGEST_WAIT_OF_AN_ACCOUNT = timedelta(seconds=30)
+"""Short enough that others who guess keep nobody out for good."""
 FORGOTTEN_AFTER = timedelta(hours=1)
 """Failures count until none was added for so long."""
 
 
-def wait(failures: int, free: int) -> timedelta:
+def wait(failures: int, free: int, longest: timedelta = LONGEST_WAIT) -> timedelta:
     """How long to wait after so many failures before the next try: twice as long each time."""
     if failures < free:
         return timedelta()
-    return min(timedelta(seconds=2 ** min(failures - free, 20)), LONGEST_WAIT)
+    return min(timedelta(seconds=2 ** min(failures - free, 20)), longest)
 
 
 def is_open(mode: str, addresses: Iterable[str], *, beyond_loopback: bool) -> bool:
