@@ -241,6 +241,9 @@ class Auth(Part):
         timedelta(hours=12), le=timedelta(hours=26), description="how long a sign-in lasts"
     )
     token_idle: timedelta = Field(timedelta(hours=1), description="unused at most so long; 0: any")
+    tokens_per_user: int = Field(
+        500, ge=1, description="good tokens of one user; one more sign-in ends the oldest"
+    )
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = Field(
         (),
         description="networks of the proxies that are believed about whom they call for "
@@ -252,6 +255,11 @@ class Tls(Part):
     certificate: Path | None = Field(None, description="PEM; none: nothing is encrypted")
     key: Path | None = Field(None, description="the certificate's key, PEM")
     client_ca: Path | None = Field(None, description="PEM; whose certificates gRPC asks for")
+    client_crl: Path | None = Field(
+        None,
+        description="PEM or DER; which of them are revoked, read again when it changes. Tokens "
+        "that were made by them end, too",
+    )
     client_address: str = Field("", description="where it does so, besides; empty: everywhere")
     ca: Path | None = Field(None, description="PEM; whom API processes trust to be one another")
     peer_certificate: Path | None = Field(None, description="PEM; what they show one another")

@@ -228,7 +228,8 @@ class Api:
         said = self._settings
         doors = (said.grpc_address, said.http_address)
         more = (said.edge.notify_address, self._also.address, said.tls.client_address)
-        return entrance(self._database, self._vault, said.auth, (*doors, *more))
+        crl = said.tls.client_crl
+        return entrance(self._database, self._vault, said.auth, (*doors, *more), crl)
 
     def _clusters(self, built: build.Build) -> Service:
         kaas = self._settings.kaas

@@ -5,8 +5,10 @@ again as often while they last, those of certificates too."""
 import asyncio
 import math
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 
 from api.access import permission
+from api.client_certificates import ClientCertificate, RevocationList, shown
 from api.gate import TOKEN_BYTES, Heard, invalid, presented
 from api.origin import Origins
 from api.token_bucket import Buckets, Rate
@@ -16,22 +18,29 @@ from store.tokens import USED_SECONDS, Tokens, digest_of
 from store.users import Users
 
 FRESH_SECONDS = 0.5
+CRL_SECONDS = 1.0
+"""How often it is looked whether the list of revoked certificates has changed."""
 REMEMBERED = 10_000
 """Tokens that are known to be good, at most."""
 
 BAD_TOKENS = Rate(per_second=100, burst=2000)
 """How many tokens that are no good are looked up for one address."""
 
-USER = "windlass://user/"
-"""What a client's certificate says of whose it is, as the URI among its names."""
-
 
 class SignedIn:
     """Knows people and programs by their tokens, or by certificates that name users of ours."""
 
     def __init__(
-        self, users: Users, tokens: Tokens, origins: Origins | None = None, *, is_open: bool
+        self,
+        users: Users,
+        tokens: Tokens,
+        origins: Origins | None = None,
+        revoked: RevocationList | None = None,
+        *,
+        is_open: bool,
     ) -> None:
+        self._revoked = revoked or RevocationList(None)
+        self._listed = monotonic()
         self._origins = origins or Origins()
         self._misses = Buckets(BAD_TOKENS)
         self._users = users
@@ -95,14 +104,8 @@ class SignedIn:
             session = await self._presented(digest_of(token), line)
             await self._use(session)
             return session
-        if name := _certified(line):
-            principal = await self._users.principal(name)
-            if principal is None:
-                raise Unauthenticated(
-                    f"the certificate names {name[:64]!r}, who is no user",
-                    do="windlass user add makes one, or call with another certificate",
-                )
-            return Session(principal=principal, certified=True, cloudlets=(ANY,))
+        if certificate := shown(line.auth_context()):
+            return await self._certified(certificate)
         if self._without is None:
             raise Unauthenticated(
                 "no token: sign in first",
@@ -110,6 +113,38 @@ class SignedIn:
                 do="windlass login, or send the header authorization: Bearer TOKEN",
             )
         return self._without
+
+    async def _certified(self, certificate: ClientCertificate) -> Session:
+        """Whom a certificate names. It was verified when the connection was made, which may be long
+        ago, so that it may have ended since."""
+        principal = await self._users.principal(certificate.user)
+        if principal is None:
+            raise Unauthenticated(
+                f"the certificate names {certificate.user[:64]!r}, who is no user",
+                do="windlass user add makes one, or call with another certificate",
+            )
+        session = Session(
+            principal=principal,
+            certified=True,
+            cloudlets=(ANY,),
+            expires=certificate.expires,
+            made_with=certificate.mark,
+        )
+        if self._is_cut_off(session):
+            raise Unauthenticated(
+                f"the certificate of {principal.name} has ended or is revoked",
+                reason="CERTIFICATE_ENDED",
+                do="call with another certificate, or sign in",
+            )
+        return session
+
+    def _is_cut_off(self, session: Session) -> bool:
+        """Whether it is over, or a revoked certificate is behind it."""
+        moment = monotonic()
+        if moment > self._listed + CRL_SECONDS:
+            self._listed = moment
+            self._revoked.refresh()
+        return _over(session) or self._revoked.has(session.made_with)
 
     async def _presented(self, digest: str, line: Heard) -> Session:
         """Whom a token stands for. Tokens that were never good are looked up as often as the
@@ -123,7 +158,7 @@ class SignedIn:
                 retry_seconds=math.ceil(seconds),
             )
         session = await self.good(digest)
-        if session is None:
+        if session is None or self._is_cut_off(session):
             if place:
                 self._misses.take(place)
             raise invalid()
@@ -133,10 +168,13 @@ class SignedIn:
         """Look up what a call goes on with, and let it live on. None: it is no good any more."""
         if session.certified:
             principal = await self._users.principal(session.principal.name)
-            return None if principal is None else Session(principal=principal, certified=True)
+            if principal is None or self._is_cut_off(session):
+                return None
+            return session.model_copy(update={"principal": principal})
         found = await self.good(session.digest)
-        if found is not None:
-            await self._use(found)
+        if found is None or self._is_cut_off(found):
+            return None
+        await self._use(found)
         return found
 
     async def _use(self, session: Session) -> None:
@@ -148,16 +186,6 @@ class SignedIn:
             finally:
                 self._using.discard(session.digest)
             self._known.pop(session.digest, None)
-
-
-def _certified(line: Heard) -> str:
-    """The user whom the caller's certificate names, if it brought one that we verified."""
-    found = line.auth_context() or {}
-    for name in found.get("x509_subject_alternative_name", ()):
-        said = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
-        if said.startswith(USER):
-            return said.removeprefix(USER)
-    return ""
 
 
 def _is_stale(session: Session) -> bool:

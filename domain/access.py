@@ -112,6 +112,9 @@ class Session(Frozen):
     expires: datetime | None = None
     certified: bool = False
     """Whether a certificate says who it is."""
+    made_with: str = ""
+    """What ends it as well: the mark of the certificate that says who it is, or of what a token was
+    made with, or the digest of the token that it was made with."""
     used: datetime = datetime.min.replace(tzinfo=UTC)
     """When the token was last said to be used."""
     cloudlets: tuple[str, ...] = ()
