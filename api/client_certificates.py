@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import structlog
 from cryptography import x509
@@ -16,9 +16,6 @@ log = structlog.get_logger()
 
 USER = "windlass://user/"
 """What a client's certificate says of whose it is, as the URI among its names."""
-
-PEM = "x509_pem_cert"
-"""The key of the certificate that was verified, in gRPC's auth context."""
 
 BEGINNING = b"-----BEGIN X509 CRL-----"
 
@@ -32,18 +29,12 @@ class ClientCertificate(NamedTuple):
     """What it is known by: its issuer and serial number, hashed."""
 
 
-def shown(auth_context: Any) -> ClientCertificate | None:
-    """The certificate in gRPC's auth context, if it names a user of ours."""
-    found = (auth_context or {}).get(PEM, ())
-    for said in found:
-        return read(said if isinstance(said, bytes) else said.encode())
-    return None
-
-
 @lru_cache(maxsize=1000)
-def read(pem: bytes) -> ClientCertificate | None:
-    """What a certificate in PEM says, or nothing if it names no user."""
-    certificate = x509.load_pem_x509_certificate(pem)
+def read(shown: bytes) -> ClientCertificate | None:
+    """What a certificate in PEM or DER says, or nothing if it names no user of ours."""
+    is_pem = shown.startswith(b"-----")
+    load = x509.load_pem_x509_certificate if is_pem else x509.load_der_x509_certificate
+    certificate = load(shown)
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

@@ -7,8 +7,10 @@ import math
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 
+from api import client_certificates
 from api.access import permission
-from api.client_certificates import ClientCertificate, RevocationList, shown
+from api.callers import certificate
+from api.client_certificates import ClientCertificate, RevocationList
 from api.gate import TOKEN_BYTES, Heard, invalid, presented
 from api.origin import Origins
 from api.token_bucket import Buckets, Rate
@@ -104,8 +106,9 @@ class SignedIn:
             session = await self._presented(digest_of(token), line)
             await self._use(session)
             return session
-        if certificate := shown(line.auth_context()):
-            return await self._certified(certificate)
+        shown = certificate(line)
+        if shown and (read := client_certificates.read(shown)):
+            return await self._certified(read)
         if self._without is None:
             raise Unauthenticated(
                 "no token: sign in first",
@@ -114,21 +117,21 @@ class SignedIn:
             )
         return self._without
 
-    async def _certified(self, certificate: ClientCertificate) -> Session:
+    async def _certified(self, shown: ClientCertificate) -> Session:
         """Whom a certificate names. It was verified when the connection was made, which may be long
         ago, so that it may have ended since."""
-        principal = await self._users.principal(certificate.user)
+        principal = await self._users.principal(shown.user)
         if principal is None:
             raise Unauthenticated(
-                f"the certificate names {certificate.user[:64]!r}, who is no user",
+                f"the certificate names {shown.user[:64]!r}, who is no user",
                 do="windlass user add makes one, or call with another certificate",
             )
         session = Session(
             principal=principal,
             certified=True,
             cloudlets=(ANY,),
-            expires=certificate.expires,
-            made_with=certificate.mark,
+            expires=shown.expires,
+            made_with=shown.mark,
         )
         if self._is_cut_off(session):
             raise Unauthenticated(
