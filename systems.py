@@ -345,6 +345,15 @@ class Limits(Part):
     calls_before_sign_in: int = Field(
         500, ge=1, description="of one address, until their callers are known"
     )
+    streams_per_user: int = Field(
+        5_000, ge=1, description="open streams of one user, but for those of agents' reports"
+    )
+    reads_per_second: float = Field(20_000.0, gt=0, description="calls of one user that read")
+    reads_at_once: int = Field(40_000, ge=1, description="so many after a pause")
+    writes_per_second: float = Field(
+        2_000.0, gt=0, description="calls of one user that change something"
+    )
+    writes_at_once: int = Field(20_000, ge=1, description="so many after a pause")
     health_calls: int = Field(2_000, ge=1, description="health checks and watches at once")
     health_calls_per_address: int = Field(200, ge=1, description="the same of one address")
     http_connections: int = Field(2048, ge=8, description="HTTP connections at once")

@@ -282,6 +282,7 @@ async def _passed(
                 if session.can_end:
                     sign_in(line)
                 permitted(method.asked, session)
+                arrived.spend(method.asked, streams=method.seconds is None)
                 reply = await work()
                 if method.trail is not None and notes().discloses:
                     await method.trail.disclose(method.asked, line)
