@@ -24,7 +24,6 @@ from systems import BELOW_STATE, HIDDEN, STATE, Ceph, Maas, Part, SimulatedSite
 from systems import Auth as Auth
 from systems import Limits as Limits
 from systems import Temporal as Temporal
-from systems import Tls as Tls
 
 PREFIX = "WINDLASS_"
 
@@ -136,6 +135,10 @@ class Edge(Part):
     allow_app_change_in_use: bool = Field(False, description="whether apps in use may be changed")
     enforce_resources: bool = Field(False, description="whether a cloudlet can be full")
     timeouts: Timeouts = Timeouts()
+    developer_records: int = Field(
+        10_000, ge=1, description="apps and clusters of one developer that are kept"
+    )
+    developer_mb: int = Field(64, ge=1, description="what they may take, in MiB")
     image_host: str = Field(
         "docker.mobiledgex.net", description="where images lie of apps that name none"
     )
@@ -252,6 +255,22 @@ class Worker(Part):
     )
     deployment: str = Field("windlass", description="the worker deployment's name")
     build_id: str = Field("", description="its version; empty: unversioned")
+
+
+class Tls(Part):
+    certificate: Path | None = Field(None, description="PEM; none: nothing is encrypted")
+    key: Path | None = Field(None, description="the certificate's key, PEM")
+    client_ca: Path | None = Field(None, description="PEM; whose certificates gRPC asks for")
+    client_crl: Path | None = Field(
+        None,
+        description="PEM or DER; which of them are revoked, read again when it changes. Tokens "
+        "that were made by them end, too",
+    )
+    client_address: str = Field("", description="where it does so, besides; empty: everywhere")
+    ca: Path | None = Field(None, description="PEM; whom API processes trust to be one another")
+    peer_certificate: Path | None = Field(None, description="PEM; what they show one another")
+    peer_key: Path | None = Field(None, description="that certificate's key, PEM")
+    plain_beyond_loopback: bool = Field(False, description="what encrypts stands before us")
 
 
 class Settings(BaseSettings):

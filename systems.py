@@ -386,19 +386,3 @@ class Auth(Part):
         description="networks of the proxies that are believed about whom they call for "
         "(`x-forwarded-for`), on both doors; empty: none",
     )
-
-
-class Tls(Part):
-    certificate: Path | None = Field(None, description="PEM; none: nothing is encrypted")
-    key: Path | None = Field(None, description="the certificate's key, PEM")
-    client_ca: Path | None = Field(None, description="PEM; whose certificates gRPC asks for")
-    client_crl: Path | None = Field(
-        None,
-        description="PEM or DER; which of them are revoked, read again when it changes. Tokens "
-        "that were made by them end, too",
-    )
-    client_address: str = Field("", description="where it does so, besides; empty: everywhere")
-    ca: Path | None = Field(None, description="PEM; whom API processes trust to be one another")
-    peer_certificate: Path | None = Field(None, description="PEM; what they show one another")
-    peer_key: Path | None = Field(None, description="that certificate's key, PEM")
-    plain_beyond_loopback: bool = Field(False, description="what encrypts stands before us")

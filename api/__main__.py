@@ -74,6 +74,7 @@ from store.nodes import Leases
 from store.pools import Pools
 from store.purging import Purging
 from store.quarantine import Quarantine
+from store.quotas import Quota
 from store.reasons import Reasons
 from store.repairs import Repairs
 from store.sealing import Seal
@@ -299,6 +300,7 @@ class Api:
             node_patience=said.node_patience,
             peers=peers(self._settings.tls),
             exec_patience=said.exec_patience,
+            quota=Quota(said.developer_records, said.developer_mb * 2**20),
         )
         documents = Documents(said.fetch_allow)
         progress = Progress(Journal(self._database, self._tail), self._launch)
