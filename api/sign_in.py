@@ -3,7 +3,6 @@ same, and whoever guesses waits."""
 
 import math
 from datetime import timedelta
-from time import monotonic
 from typing import NamedTuple
 
 from api.asking import notes
@@ -19,9 +18,6 @@ from store.users import Users
 
 SPARE_TURNS = 2
 """So many more have a turn than passwords are compared at once: the others ask the database."""
-
-BELIEVED_SECONDS = 1.0
-REMEMBERED = 10_000
 
 
 class Terms(NamedTuple):
@@ -47,7 +43,6 @@ class SignIn:
         self._attempts = attempts
         self._passwords = passwords
         self._terms = terms
-        self._waits = Waits()
         self._queue = SignInQueue(passwords.at_once + SPARE_TURNS)
 
     async def sign_in(self, name: str, password: str, where: str) -> tuple[str, TokenInfo]:
@@ -71,16 +66,14 @@ class SignIn:
 
     async def prove(self, name: str, password: str, where: str) -> None:
         """Raise unless that is the user's password."""
-        self._refuse_if(self._waits.left(name, where))
         standing = await self._attempts.standing(name, where)
         if standing.wait is not None and not standing.wait.is_first:
-            notes().is_told = False
-            self._refuse_if(self._waits.keep(name, where, standing.wait))
+            raise _throttled(standing.wait)
         async with self._queue.turn(where, known=standing.is_known):
             wait = await self._attempts.begin(name, where)
             notes().is_told = wait is None or wait.is_first
             if wait is not None:
-                self._refuse_if(self._waits.keep(name, where, wait))
+                raise _throttled(wait)
             await self._compare(name, password, where)
 
     async def _compare(self, name: str, password: str, where: str) -> None:
@@ -95,38 +88,13 @@ class SignIn:
         if self._passwords.is_dated(lock.password):
             await self._users.rehash(lock, await self._passwords.hashed(password))
 
-    def _refuse_if(self, left: float) -> None:
-        """Raise what whoever has to wait is told."""
-        if left > 0:
-            seconds = math.ceil(left)
-            raise Exhausted(
-                f"too many failed sign-ins: wait {seconds} s",
-                reason="SIGN_IN_THROTTLED",
-                do="try again then",
-                retry_seconds=seconds,
-            )
 
-
-class Waits:
-    """Who was told to wait a moment ago: they are told again without asking the database."""
-
-    def __init__(self) -> None:
-        self._until: dict[tuple[str, str], tuple[float, float]] = {}
-        """When the wait is over, and until when that is believed."""
-
-    def keep(self, name: str, where: str, wait: Wait) -> float:
-        """Remember a wait, and return it in seconds."""
-        if len(self._until) >= REMEMBERED:
-            self._until.clear()
-        moment, left = monotonic(), wait.left.total_seconds()
-        self._until[name, where] = (moment + left, moment + min(left, BELIEVED_SECONDS))
-        return left
-
-    def left(self, name: str, where: str) -> float:
-        """How much of a wait is left that is remembered. 0: nothing is known."""
-        over, believed = self._until.get((name, where), (0.0, 0.0))
-        moment = monotonic()
-        if believed <= moment:
-            self._until.pop((name, where), None)
-            return 0.0
-        return over - moment
+def _throttled(wait: Wait) -> Exhausted:
+    """What whoever has to wait is told."""
+    seconds = math.ceil(wait.left.total_seconds())
+    return Exhausted(
+        f"too many failed sign-ins: wait {seconds} s",
+        reason="SIGN_IN_THROTTLED",
+        do="try again then",
+        retry_seconds=seconds,
+    )
