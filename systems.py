@@ -345,15 +345,9 @@ class Limits(Part):
     calls_before_sign_in: int = Field(
         500, ge=1, description="of one address, until their callers are known"
     )
-    streams_per_user: int = Field(
-        5_000, ge=1, description="open streams of one user, but for those of agents' reports"
-    )
+    streams_per_user: int = Field(5_000, ge=1, description="open streams but agents' reports")
     reads_per_second: float = Field(20_000.0, gt=0, description="calls of one user that read")
-    reads_at_once: int = Field(40_000, ge=1, description="so many after a pause")
-    writes_per_second: float = Field(
-        2_000.0, gt=0, description="calls of one user that change something"
-    )
-    writes_at_once: int = Field(20_000, ge=1, description="so many after a pause")
+    writes_per_second: float = Field(2_000.0, gt=0, description="and that change something")
     health_calls: int = Field(2_000, ge=1, description="health checks and watches at once")
     health_calls_per_address: int = Field(200, ge=1, description="the same of one address")
     http_connections: int = Field(2048, ge=8, description="HTTP connections at once")
@@ -386,3 +380,19 @@ class Auth(Part):
         description="networks of the proxies that are believed about whom they call for "
         "(`x-forwarded-for`), on both doors; empty: none",
     )
+
+
+class Tls(Part):
+    certificate: Path | None = Field(None, description="PEM; none: nothing is encrypted")
+    key: Path | None = Field(None, description="the certificate's key, PEM")
+    client_ca: Path | None = Field(None, description="PEM; whose certificates gRPC asks for")
+    client_crl: Path | None = Field(
+        None,
+        description="PEM or DER; which of them are revoked, read again when it changes. Tokens "
+        "that were made by them end, too",
+    )
+    client_address: str = Field("", description="where it does so, besides; empty: everywhere")
+    ca: Path | None = Field(None, description="PEM; whom API processes trust to be one another")
+    peer_certificate: Path | None = Field(None, description="PEM; what they show one another")
+    peer_key: Path | None = Field(None, description="that certificate's key, PEM")
+    plain_beyond_loopback: bool = Field(False, description="what encrypts stands before us")

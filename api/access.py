@@ -64,6 +64,8 @@ KAAS = {
 
 OPS = {
     "windlass.v1.Clusters/Watch": READ,
+    "windlass.v1.Clusters/ListOwners": READ,
+    "windlass.v1.Clusters/Claim": CHANGE.about("name"),
     "windlass.v1.Operations/List": READ,
     "windlass.v1.Operations/Get": READ,
     "windlass.v1.Operations/Watch": READ,
@@ -88,6 +90,7 @@ OPS = {
     "windlass.v1.Nodes/Cordon": CHANGE.about("id"),
     "windlass.v1.Nodes/Uncordon": CHANGE.about("id"),
     "windlass.v1.Nodes/Drain": CHANGE.about("id"),
+    "windlass.v1.Nodes/Free": CHANGE.about("id"),
     "windlass.v1.Instances/Create": CHANGE.about("name"),
     "windlass.v1.Instances/Plan": FORESEE,
     "windlass.v1.Instances/List": READ,
@@ -95,6 +98,7 @@ OPS = {
     "windlass.v1.Instances/Watch": READ,
     "windlass.v1.Instances/Why": READ,
     "windlass.v1.Instances/Exec": CHANGE.about("id", "command"),
+    "windlass.v1.Instances/Claim": CHANGE.about("id"),
     "windlass.v1.Storage/ListOsds": READ,
     "windlass.v1.Storage/TakeOsdsOut": CHANGE.about("osds"),
     "windlass.v1.Storage/TakeOsdsIn": CHANGE.about("osds"),

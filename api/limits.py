@@ -49,11 +49,7 @@ class Set(Protocol):
     @property
     def reads_per_second(self) -> float: ...
     @property
-    def reads_at_once(self) -> int: ...
-    @property
     def writes_per_second(self) -> float: ...
-    @property
-    def writes_at_once(self) -> int: ...
     @property
     def health_calls_per_address(self) -> int: ...
     @property
@@ -89,8 +85,8 @@ class Limits:
             health=chosen.health_calls,
             health_per_address=chosen.health_calls_per_address,
             streams_per_user=chosen.streams_per_user,
-            reads=Rate(chosen.reads_per_second, chosen.reads_at_once),
-            writes=Rate(chosen.writes_per_second, chosen.writes_at_once),
+            reads=Rate(chosen.reads_per_second, burst=2 * chosen.reads_per_second),
+            writes=Rate(chosen.writes_per_second, burst=10 * chosen.writes_per_second),
         )
         return Calls(limits, Origins(self._proxies))
 

@@ -130,6 +130,7 @@ class SignedIn:
             principal=principal,
             certified=True,
             cloudlets=(ANY,),
+            nodes=(ANY,),
             expires=shown.expires,
             made_with=shown.mark,
         )

@@ -106,6 +106,8 @@ class ClusterRow(Row):
     """What a repair would do, for those who read of the cluster. Empty: nothing, or nobody says."""
     created: Mapped[datetime]
     changed: Mapped[datetime]
+    owner: Mapped[str] = mapped_column(server_default="")
+    """What it was made for, as its maker wrote it down. Empty: nobody said."""
 
 
 class PoolRow(Row):
@@ -383,3 +385,13 @@ class ClockRow(Row):
 
     boot: Mapped[str] = mapped_column(ID, primary_key=True)
     offset: Mapped[float]
+
+
+class ProbeRow(Row):
+    """What was written last to find out whether the database takes writes."""
+
+    __tablename__ = "probes"
+
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    written: Mapped[datetime]
+    filler: Mapped[bytes] = mapped_column(LargeBinary)

@@ -75,12 +75,14 @@ class Tokens(Store):
         label: str = "",
         source: str = "",
         cloudlets: Sequence[str] = (),
+        nodes: Sequence[str] = (),
         parent: str = "",
         certificate: Certificate | None = None,
     ) -> tuple[str, TokenInfo]:
-        """A new token, which nobody can tell again, and what is known of it. `cloudlets` are the
-        only ones it may speak of. With a parent, by its digest, it is good for nothing that the
-        parent is not: as long, and as long unused. One that is made by certificate ends with that.
+        """A new token, which nobody can tell again, and what is known of it. `cloudlets` and
+        `nodes` are the only ones it may speak of. With a parent, by its digest, it is good for
+        nothing that the parent is not: as long, and as long unused. One that is made by certificate
+        ends with that.
 
         A user has `most` tokens. To sign in once more ends the sign-in that was used least lately;
         another one that is made with a label is refused."""
@@ -104,6 +106,7 @@ class Tokens(Store):
             ended=moment,
             source=source,
             cloudlets=json.dumps(cloudlets),
+            nodes=json.dumps(nodes),
             parent=parent or (certificate.mark if certificate else ""),
         )
         row.ended = _end(row)
@@ -188,6 +191,7 @@ class Tokens(Store):
                 used=token.used,
                 cloudlets=json.loads(token.cloudlets),
                 made_with=token.parent,
+                nodes=json.loads(token.nodes),
             )
             for token, user in rows
             if token.revoked is None and token.ended > moment and not user.disabled
@@ -242,4 +246,5 @@ def _info(row: TokenRow) -> TokenInfo:
         revoked=row.revoked,
         source=row.source,
         cloudlets=json.loads(row.cloudlets),
+        nodes=json.loads(row.nodes),
     )
