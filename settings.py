@@ -19,33 +19,15 @@ from pydantic_settings import (
 from domain.cluster import DrainPolicy
 from domain.errors import Invalid
 from domain.instance import Restart
+from domain.placement import Amounts
 from domain.quarantine import FailedMachine
 from systems import BELOW_STATE, HIDDEN, STATE, Ceph, Maas, Part, SimulatedSite
 from systems import Auth as Auth
+from systems import Limits as Limits
+from systems import Temporal as Temporal
 from systems import Tls as Tls
 
 PREFIX = "WINDLASS_"
-
-
-class Temporal(Part):
-    address: str = Field("127.0.0.1:7233", description="where the Temporal server is")
-    namespace: str = Field("default", description="the Temporal namespace")
-    embedded: bool = Field(True, description="whether `windlass up` runs a dev server itself")
-    ui_port: int = Field(8233, description="where the embedded server's web UI is")
-    ui_origins: tuple[str, ...] | None = Field(
-        None,
-        description="origins of Temporal's web UI, whose pages may have payloads opened at "
-        "/codec/decode; unset: the embedded server's",
-    )
-    metrics_port: int = Field(8234, description="where the embedded server's metrics are")
-    queue_prefix: str = Field("", description="put before every task queue's name")
-
-    def ui(self) -> tuple[str, ...]:
-        """Where its web UI is, by every name that a browser may call it."""
-        if self.ui_origins is not None or not self.embedded:
-            return self.ui_origins or ()
-        hosts = dict.fromkeys((self.address.rpartition(":")[0], "localhost", "127.0.0.1"))
-        return tuple(f"http://{host}:{self.ui_port}" for host in hosts)
 
 
 class Quarantine(Part):
@@ -236,6 +218,16 @@ class Nodes(Part):
     over_most: int = Field(
         100_000, ge=0, description="and how many; beyond that the oldest go sooner"
     )
+    largest_cpu: int = Field(512_000, ge=1, description="thousandths of a core it counts with")
+    largest_memory_mb: int = Field(8_000_000, ge=1, description="and memory")
+    largest_disk_gb: int = Field(1_000_000, ge=1, description="and disk")
+    per_user: int = Field(
+        256, ge=1, description="nodes that one user's tokens may register which name no single node"
+    )
+    local: bool = Field(
+        False,
+        description="whether agents may be on the API's own machine; `windlass up` sets it",
+    )
     agent_port: int = Field(50053, description="where an agent is asked that does not say where")
     bare_tokens: bool = Field(
         True, description="whether nodes may register without a certificate whose key they prove"
@@ -247,6 +239,12 @@ class Nodes(Part):
         description="one more address of the gRPC API; empty: none, or the socket that systemd "
         "passes",
     )
+
+    @property
+    def largest(self) -> Amounts:
+        return Amounts(
+            cpu=self.largest_cpu, memory=self.largest_memory_mb, disk=self.largest_disk_gb
+        )
 
 
 class Worker(Part):
@@ -328,8 +326,14 @@ class Settings(BaseSettings):
     reflection: bool = Field(True, description="whether the API describes itself to grpcurl & co.")
     rest: bool = Field(True, description="whether clusters and the edge are served over REST too")
     cors_origins: tuple[str, ...] = Field((), description="whose pages may call; exact origins")
+    hosts: tuple[str, ...] = Field(
+        (),
+        description="names, with or without a port, that the HTTP API is called by besides "
+        "localhost and addresses; pages of these may call",
+    )
     auth: Auth = Auth()
     tls: Tls = Tls()
+    limits: Limits = Limits()
     temporal: Temporal = Temporal()
     kaas: Kaas = Kaas()
     edge: Edge = Edge()

@@ -240,7 +240,8 @@ def _api(settings: "Settings") -> Part:
         "WINDLASS_HTTP_ADDRESS": settings.http_address,
     }
     url = f"http://{settings.http_address}/readyz"
-    return Part("api", [sys.executable, "-m", "api"], lambda: answers(url), listens)
+    beside = {"WINDLASS_NODES__LOCAL": "true"} if settings.agent.embedded else {}
+    return Part("api", [sys.executable, "-m", "api"], lambda: answers(url), listens, beside)
 
 
 def _worker(settings: "Settings") -> Part:
@@ -300,6 +301,7 @@ async def _stored(command: str) -> str:
 @contextmanager
 def _alone(state: Path) -> Iterator[None]:
     """Hold the folder's state: two sites on one state would be two truths."""
+    os.umask(0o077)  # what the parts of the site write is for nobody else to read
     path = _made(state) / "up.lock"
     try:
         file = path.open("a+")
@@ -322,7 +324,7 @@ def _alone(state: Path) -> Iterator[None]:
 
 def _made(folder: Path) -> Path:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         probe = folder / ".writable"
         probe.touch()
         probe.unlink()

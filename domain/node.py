@@ -92,6 +92,8 @@ class Candidate(Frozen):
     pool: str = "default"
     labels: Mapping[str, str] = {}
     runtime: str = ""
+    registrar: str = ""
+    """Among whose nodes it is counted. Empty: it is not."""
 
 
 class NodeView(Frozen):
@@ -115,6 +117,9 @@ class NodeView(Frozen):
     used: Amounts = Amounts()
     instances: int = 0
 
+
+ADDRESSLESS = frozenset({"process", "simulated"})
+"""Runtimes whose instances have no address of their own: they are reached at their node's."""
 
 PREFIX = 24
 """The bits of a node's network: .0 is the network, .1 the gateway, .254 the last instance."""

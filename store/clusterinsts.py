@@ -223,7 +223,7 @@ async def delete(
         row.before = row.before if row.phase == Phase.DELETE_PREPARE else row.phase
         prepared = led(CLUSTER_MOVES, Phase(row.phase), Move.PREPARE, override=override)
         await tracked.move(session, row, prepared)
-        tracked.claim(row, operation, terms, Aim.DELETE)
+        await tracked.claim(session, row, operation, terms, Aim.DELETE)
         asked = Requested(operation=operations.as_operation(operation))
     else:
         await cloudlet_refs.give_back(session, refs, row)
@@ -246,7 +246,7 @@ async def proceed(
         key = ClusterInst.model_validate_json(row.facts).key.cloudlet
         await cloudlet_refs.give_back(session, await cloudlet_refs.held(session, key), row)
     await tracked.move(session, row, led(CLUSTER_MOVES, Phase(row.phase), Move.DELETE))
-    tracked.claim(row, operation, terms, Aim.DELETE)
+    await tracked.claim(session, row, operation, terms, Aim.DELETE)
 
 
 WAYS: dict[Aim, tuple[Move, ...]] = {
@@ -266,7 +266,7 @@ async def _asked(
     terms: Terms,
 ) -> Requested:
     """Put it before the resource manager; or, if that is not asked, have it done now."""
-    tracked.claim(row, operation, terms, aim)
+    await tracked.claim(session, row, operation, terms, aim)
     if not override.ignores_crm:
         asked = led(CLUSTER_MOVES, Phase(row.phase), *WAYS[aim], override=override)
         await tracked.move(session, row, asked)

@@ -28,7 +28,9 @@ from domain.instance import (
 )
 from domain.node import NodePhase
 from domain.operation import Ask
+from domain.ownership import claimed
 from store import answers, moves
+from store.clock import moment
 from store.engine import Database, Store, reading, transaction
 from store.node_rows import InstanceEventRow, InstanceRow, NodeRow, PlacementRow
 from store.rows import AnswerRow, now
@@ -70,6 +72,7 @@ class Instances(Store):
             )
         row = _row(spec, ask, incarnation=latest.incarnation if latest else 0)
         row.spec = self._sealed(session, row.uid, spec).model_dump_json()
+        row.heard = await moment(session)
         session.add(row)
         moves.tell(session, row)
         answers.remember(session, ask, row.uid)
@@ -103,6 +106,18 @@ class Instances(Store):
             to = to if row.node else Phase.SCHEDULING
         moves.move(session, row, to, f"asked to {call}")
         return await _view(session, row), True
+
+    @transaction
+    async def claim(self, session: AsyncSession, tenant: str, id: str, owner: str) -> InstanceView:
+        """Write down what an instance was made for, of which nobody said it. Asking again is no
+        matter. Conflict: it was made for something else."""
+        row = await _latest(session, tenant, id, held=True)
+        if row is None:
+            raise moves.unknown(id)
+        spec = moves.spec_of(row)
+        spec = spec.model_copy(update={"owner": claimed(f"instance {id}", spec.owner, owner)})
+        row.spec = spec.model_dump_json()
+        return await _view(session, row)
 
     @reading
     async def get(self, session: AsyncSession, tenant: str, id: str) -> InstanceView:

@@ -106,6 +106,8 @@ class ClusterRow(Row):
     """What a repair would do, for those who read of the cluster. Empty: nothing, or nobody says."""
     created: Mapped[datetime]
     changed: Mapped[datetime]
+    owner: Mapped[str] = mapped_column(server_default="")
+    """What it was made for, as its maker wrote it down. Empty: nobody said."""
 
 
 class PoolRow(Row):
@@ -373,3 +375,13 @@ class ControllerRow(Row):
 
     address: Mapped[str] = mapped_column(SORTED, primary_key=True)
     until: Mapped[datetime]
+
+
+class ClockRow(Row):
+    """What is added to the machine's monotonic time since a boot to know the time. On SQLite only:
+    PostgreSQL has a clock of its own."""
+
+    __tablename__ = "clocks"
+
+    boot: Mapped[str] = mapped_column(ID, primary_key=True)
+    offset: Mapped[float]

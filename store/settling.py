@@ -20,8 +20,9 @@ from domain.refusal import Refusal
 from domain.tracking import APP_MOVES, CLUSTER_MOVES, Move, Moves, Phase, led
 from domain.usage import Taken
 from store import cloudlet_refs, operations, tracked
+from store.clock import moment
 from store.edge_rows import AppInstRow, CloudletRefsRow, ClusterInstRow
-from store.rows import OperationRow, RecordRow, now
+from store.rows import OperationRow, RecordRow
 from store.tracked import AnyRow
 
 MOVES: dict[Noun, Moves] = {Noun.CLUSTER_INST: CLUSTER_MOVES, Noun.APP_INST: APP_MOVES}
@@ -36,7 +37,7 @@ async def settle(
     if operation.ended is not None or (row is not None and row.operation != operation.id):
         return Outlook(verdict=Verdict.OVER)
     phase = Phase(row.phase) if row is not None else Phase.NOT_PRESENT
-    left = (row.until - now()).total_seconds() if row is not None else 0.0
+    left = (row.until - await moment(session)).total_seconds() if row is not None else 0.0
     verdict = judge(plan.aim, phase, time_up=left <= 0)
     if verdict is Verdict.WAIT:
         return Outlook(verdict=verdict, left_seconds=left)
