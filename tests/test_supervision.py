@@ -8,10 +8,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from supervision import Supervisor
+from tests.support.load import limit
 
 
 async def until(met: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
+    async with limit(60):
         while not met():  # noqa: ASYNC110 - it is true elsewhere
             await asyncio.sleep(0.01)
 
