@@ -208,6 +208,7 @@ class Api:
         await self._web.stop()  # its calls have been running as long
         await self._beside.close()
         await self.presence.close()
+        await self._admission.close()
         await self._entrance.close()
         await self._launch.close()
         await self._pods.close()
