@@ -28,6 +28,7 @@ AWAITED = frozenset(
 """Whoever began it waits for it, or puts it down, where it was begun."""
 
 HEEDED = {
+    "api/admission.py": "whoever asks next waits for it; close ends it",
     "api/audit.py": "whoever asked for the line waits for it, and close waits for the rest",
     "api/door.py": "ends with its call",
     "api/edge/hearing.py": "tries until it is done; close waits for it",
