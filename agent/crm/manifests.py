@@ -5,7 +5,7 @@ crossed out last: so what is there in part can be found and taken away, whoever 
 
 import asyncio
 import io
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -20,7 +20,8 @@ from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.core_v1 import ConfigMap, Pod
 
-from agent.crm.platform import LONGEST, RUN_SECONDS, Output
+from agent.crm.platform import LONGEST, RUN_SECONDS, Output, Standing
+from agent.crm.restarts import Restarts
 from domain.errors import Failed
 
 FIELD_MANAGER = "windlass-crm"
@@ -37,6 +38,11 @@ NOT_FOUND = 404
 TOLD = 8
 """Of the containers that there are, so many are named."""
 
+AILING = frozenset(
+    {"CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "CreateContainerConfigError"}
+)
+"""Why a container waits that does not come to run by itself."""
+
 BYTES = 4
 """A character may have so many."""
 
@@ -48,6 +54,7 @@ class Manifests:
     def __init__(self, look_seconds: float, run_seconds: float = RUN_SECONDS) -> None:
         """A command may take so long."""
         self._look_seconds, self._run_seconds = look_seconds, run_seconds
+        self._restarts = Restarts()
 
     async def apply(self, kubeconfig: str, name: str, manifest: str) -> Sequence[str]:
         """Make a cluster hold what a manifest says, wait until it is available, and tell the pods.
@@ -92,6 +99,46 @@ class Manifests:
                 if isinstance(each, Deployment):
                     pods += await self._insist("list pods", partial(_pods, client, each))
             return await _run(client, *_chosen(pods, container), command, self._run_seconds)
+
+    async def inspect(self, kubeconfig: str, manifests: Mapping[str, str]) -> dict[str, Standing]:
+        """How what was applied stands, of each name by its manifest. Failed if the API does not
+        answer."""
+        async with _client(kubeconfig) as client:
+            try:
+                return {
+                    name: await self._standing(client, name, manifest)
+                    for name, manifest in manifests.items()
+                }
+            except ApiError as error:
+                raise Failed(f"Kubernetes refused to tell of it: {error}") from error
+            except httpx2.TransportError as error:
+                raise Failed(f"Kubernetes does not answer: {type(error).__name__}") from error
+
+    async def _standing(self, client: AsyncClient, name: str, manifest: str) -> Standing:
+        faults: list[str] = []
+        containers: list[str] = []
+        for each in _objects(manifest):
+            if isinstance(each, Deployment):
+                found = await _deployment(client, each)
+                if found is None:
+                    faults.append(f"does not run: {_name(each)} is gone")
+                    continue
+                faults += _lacking(found)
+                pods = await _pods(client, found)
+                containers += [str(pod.metadata.name) for pod in pods if pod.metadata]
+                faults += [fault for pod in pods for fault in self._ailing(name, pod)]
+        return Standing(tuple(faults), tuple(containers))
+
+    def _ailing(self, name: str, pod: Any) -> Iterator[str]:
+        for each in (pod.status and pod.status.containerStatuses) or ():
+            called = f"{pod.metadata.name}/{each.name}"
+            waits = each.state.waiting if each.state else None
+            loops = self._restarts.is_loop(f"{name}/{called}", each.restartCount or 0)
+            anew = f"started anew {each.restartCount or 0} times"
+            if waits and waits.reason in AILING:
+                yield f"has container {called} in {waits.reason}, {anew}"
+            elif loops:
+                yield f"has container {called}, {anew} by now"
 
     async def all(self, kubeconfig: str) -> Sequence[str]:
         """The names under which something was applied."""
@@ -184,6 +231,25 @@ async def _pods(client: AsyncClient, deployment: Any) -> list[Pod]:
         async for pod in client.list(Pod, namespace=namespace, labels=labels)
         if pod.metadata and not pod.metadata.deletionTimestamp
     ]
+
+
+async def _deployment(client: AsyncClient, wanted: Any) -> Deployment | None:
+    name, namespace = wanted.metadata.name, wanted.metadata.namespace
+    try:
+        return await client.get(Deployment, name, namespace=namespace)
+    except ApiError as error:
+        if error.status.code != NOT_FOUND:
+            raise
+        return None
+
+
+def _lacking(found: Any) -> list[str]:
+    """What is said of a deployment that is not all there."""
+    available = (found.status and found.status.availableReplicas) or 0
+    wanted = found.spec.replicas or 0
+    if available >= max(wanted, 1):
+        return []
+    return [f"has {available} of {max(wanted, 1)} replicas of deployment {found.metadata.name}"]
 
 
 def _chosen(pods: Sequence[Any], wanted: str) -> tuple[Any, str]:
