@@ -67,7 +67,6 @@ from store.claim import Claim
 from store.clusters import Building, Clusters
 from store.controllers import Controllers
 from store.engine import Database
-from store.following import Following
 from store.forgetting import Forgetting
 from store.journal import Journal
 from store.nodes import Leases
@@ -81,7 +80,6 @@ from store.secrets import Secrets
 from store.steering import Steering
 from store.tail import Tail
 from store.upgrades import Upgrades
-from store.watches import Watches
 from store.window import FleetWindow
 from workflows.catalogue import CATALOGUE
 from workflows.connecting import Trust
@@ -270,9 +268,8 @@ class Api:
         ]
 
     def _views(self) -> Service:
-        following = Following(Clusters(self._database, self._vault), Watches(self._database))
         described = clusters_pb2.DESCRIPTOR.services_by_name["Clusters"]
-        return Service(described, views.Clusters(following))
+        return Service(described, views.clusters(self._database, self._vault))
 
     def _health(self) -> Health:
         prudence = self._prudence

@@ -112,6 +112,8 @@ class Ask(Frozen):
     """Wished for a delete: to `keep` the cluster's pool in Ceph, or to `delete` it."""
     data_of: str = ""
     """Whose data that is, as somebody typed who wishes it deleted."""
+    owner: str = ""
+    """Said of a creation: what the cluster is made for."""
 
 
 class Operation(Frozen):

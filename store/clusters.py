@@ -105,7 +105,7 @@ class Clusters(Store):
         if ask.storage:
             plan = plan.model_copy(update={"storage": shared(plan.uid, building.pools)})
         await self._database.hold(session)
-        _add_rows(session, order, plan, operation, ask.tenant)
+        _add_rows(session, order, plan, operation, ask)
         self._vault.add(session, ports.ssh_key(plan.uid), private)
         subject = f"cluster/{plan.name}"
         row = operations.record(session, operation, Kind.CREATE_CLUSTER, subject, plan, ask)
@@ -318,13 +318,13 @@ def _add_rows(
     order: ClusterOrder,
     plan: ClusterPlan,
     operation: OperationId,
-    tenant: str,
+    ask: Ask,
 ) -> None:
     moment = now()
     session.add(
         ClusterRow(
             uid=plan.uid,
-            tenant=tenant,
+            tenant=ask.tenant,
             name=plan.name,
             phase=Phase.PROVISIONING,
             message="queued",
@@ -336,6 +336,7 @@ def _add_rows(
             operation=operation,
             policy=Policy.PROPOSE,
             proposal="",
+            owner=ask.owner,
             created=moment,
             changed=moment,
         )
@@ -388,4 +389,5 @@ def as_cluster(row: Row[Any] | ClusterRow) -> Cluster:
         endpoint=row.endpoint,
         published=row.published,
         operation=row.operation,
+        owner=row.owner,
     )

@@ -54,16 +54,15 @@ class Crm:
         self.platform = platform
         self.replica, self.reports = Replica(), Reports()
         mishaps = mishaps or NoMishaps()
-        self.strays = Strays(platform, self.reports, self._known)
+        self.strays = Strays(platform, self.reports, self._known, self.replica.instances)
         kinds = {ClusterInst: clusters(platform), AppInst: apps(platform, self.replica)}
         self._cares = {
             message: Care(kind, self.reports, mishaps, self.strays.free)
             for message, kind in kinds.items()
         }
-        self._commands = Commands(platform, self.replica, self.reports)
-        self._watch = PlatformWatch(
-            platform, self.replica, self.reports, self._is_busy, self._say_faults
-        )
+        self._commands = Commands(platform, self.replica, self.reports, self.strays.adopted)
+        says = (self._is_busy, self._say_faults, self.strays.adopted)
+        self._watch = PlatformWatch(platform, self.replica, self.reports, *says)
         self._info: CloudletInfo | None = None
         self._beside: list[asyncio.Task[None]] = []
         self.stream = Stream(controllers, self.reports, self._begin, self._hear)
@@ -158,8 +157,6 @@ class Crm:
         said."""
         while True:
             await asyncio.sleep(MEASURE_SECONDS)
-            if self._watch.counts is None:
-                await self._watch.inspect()
             if self._watch.counts is None:
                 continue
             metric = Metric(name="cloudlet")

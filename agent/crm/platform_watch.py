@@ -5,7 +5,7 @@ what is wrong with something that is READY stands in its errors, as `domain/heal
 it, and in those of the cloudlet."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import structlog
@@ -51,16 +51,18 @@ class PlatformWatch:
         reports: Reports,
         is_busy: Callable[[Instance], bool],
         tell: Callable[[Sequence[str], bool], None],
+        adopted: Callable[[], Awaitable[None]],
     ) -> None:
         """`is_busy`: whether something is being worked on, and is told of by whoever does so.
         `tell` is given the faults of the cloudlet and whether its platform answers, every time."""
         self._platform, self._replica, self._reports = platform, replica, reports
-        self._is_busy, self._tell = is_busy, tell
+        self._is_busy, self._tell, self._adopted = is_busy, tell, adopted
         self.counts: Counts | None = None
         """None: it is not known."""
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Watch until cancelled, once it is known what belongs to which instance."""
+        await self._adopted()
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             await self.inspect()
