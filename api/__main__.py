@@ -317,7 +317,8 @@ class Api:
         """What runs on nodes, in words of our own."""
         on, said = self.scheduling, self._settings.nodes
         terms = runs.Terms(restart=said.restart, keeps=not said.stop_removes)
-        return runs.services(on.instances, on.nodes, on.placing, self._agents, self._launch, terms)
+        rest = self._agents, self._launch, Belonging(self._vault), terms
+        return runs.services(on.instances, on.nodes, on.placing, *rest)
 
     def _checks(self) -> list[Check]:
         return [
@@ -340,11 +341,14 @@ def _scheduling(settings: Settings) -> kudo.Terms:
             quarantine=timedelta(seconds=said.quarantine_seconds),
             ceiling=said.ceiling,
             ceilings=said.ceilings,
+            largest=said.largest,
+            per_user=said.per_user,
         ),
         agent_port=said.agent_port,
         bare_tokens=said.bare_tokens,
         restart=said.restart,
         stop_removes=said.stop_removes,
+        local=said.local,
     )
 
 

@@ -88,6 +88,7 @@ OPS = {
     "windlass.v1.Nodes/Cordon": CHANGE,
     "windlass.v1.Nodes/Uncordon": CHANGE,
     "windlass.v1.Nodes/Drain": CHANGE,
+    "windlass.v1.Nodes/Free": CHANGE,
     "windlass.v1.Instances/Create": CHANGE,
     "windlass.v1.Instances/Plan": FORESEE,
     "windlass.v1.Instances/List": READ,
