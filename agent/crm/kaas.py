@@ -14,6 +14,7 @@ import structlog
 
 from agent.bearing import opened
 from agent.crm import names
+from agent.crm.cluster_inspection import ClusterInspection
 from agent.crm.manifests import Manifests, Note
 from agent.crm.names import Instance
 from agent.crm.platform import AppOrder, Output, Resources, Standing, words
@@ -35,14 +36,9 @@ from protos.gen.ops.clusters_pb2_grpc import ClustersStub
 
 POOL = "worker"
 KUBERNETES = "kubernetes"
-READY = "Ready"
-NAMED = 8
-"""Of the nodes that are not, so many are named."""
 
 LOOK_SECONDS = 2.0
 INSPECTED_AT_ONCE = 8
-INSPECT_SECONDS = 3.0
-"""A cluster that does not answer within that keeps nobody from being told of the others."""
 CALL_SECONDS = 30.0
 
 log = structlog.get_logger()
@@ -68,6 +64,7 @@ class Kaas:
         self._instance_types = instance_types
         self._look_seconds = look_seconds
         self._manifests = Manifests(look_seconds)
+        self._inspection = ClusterInspection(self._stub, self.name)
         self._earlier: dict[str, str] = {}
         """By its owner, the name of what an earlier release made."""
         self._makers: dict[str, str] = {}
@@ -184,73 +181,10 @@ class Kaas:
         async def inspected(cluster: ClusterInst) -> None:
             within = [each for each in apps if each.instance.key.cluster_inst_key == cluster.key]
             async with turn:
-                standings.update(await self._inspected(cluster, within))
+                standings.update(await self._inspection.of(cluster, within))
 
         await asyncio.gather(*map(inspected, clusters))
         return standings
-
-    async def _inspected(
-        self, cluster: ClusterInst, apps: Sequence[AppOrder]
-    ) -> dict[str, Standing]:
-        """How a cluster stands, and what is in it."""
-        name = self.name(cluster)
-        found = await self._found(name)
-        if found is None:
-            gone = Standing((f"is gone: Windlass has no cluster {name}",), (), 0)
-            lost = Standing((f"does not run: its cluster {name} is gone",), ())
-            return {name: gone, **{self.name(app.instance): lost for app in apps}}
-        faults: list[str] = []
-        if found.status != pb.RUNNING:
-            status = pb.ClusterStatus.Name(found.status)
-            faults.append(f"is {status}: {found.status_message}")
-        nodes, lacking = await self._nodes(cluster, name)
-        faults += lacking
-        inside: dict[str, Standing] = {}
-        if found.kubeconfig and apps:
-            try:
-                inside = await self._inside(str(found.kubeconfig), apps)
-            except Failed as error:
-                silent = Standing((f"may not run: {error.message}",))
-                inside = {self.name(app.instance): silent for app in apps}
-        return {name: Standing(tuple(faults), nodes=nodes), **inside}
-
-    async def _inside(self, kubeconfig: str, apps: Sequence[AppOrder]) -> dict[str, Standing]:
-        manifests = {self.name(app.instance): app.app.deployment_manifest for app in apps}
-        try:
-            async with asyncio.timeout(INSPECT_SECONDS):
-                return await self._manifests.inspect(kubeconfig, manifests)
-        except TimeoutError as error:
-            why = f"Kubernetes did not answer within {INSPECT_SECONDS:g} s"
-            raise Failed(why) from error
-
-    async def _found(self, name: str) -> pb.ClusterDetailItem | None:
-        """A cluster as it is at once, or None if there is none."""
-        try:
-            asked = pb.GetClusterMsg(name=name)
-            reply = await self._stub.GetCluster(asked, timeout=INSPECT_SECONDS)
-        except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.NOT_FOUND:
-                return None
-            raise Failed(f"Windlass does not tell of its clusters: {error.details()}") from error
-        return reply.cluster
-
-    async def _nodes(self, cluster: ClusterInst, name: str) -> tuple[int | None, list[str]]:
-        """How many nodes a cluster has, and what is wrong with them. None: that is not told."""
-        try:
-            asked = pb.GetClusterNodesStatusMsg(clusterName=name)
-            reply = await self._stub.GetClusterNodesStatus(asked, timeout=INSPECT_SECONDS)
-        except grpc.aio.AioRpcError as error:
-            log.info("nodes not told", cluster=name, error=error.details())
-            return None, []
-        faults, count = [], len(reply.machines)
-        wanted = cluster.num_masters + cluster.num_nodes
-        if count != wanted:
-            faults.append(f"has {count} nodes, and not {wanted}")
-        lacking = [each for each in reply.machines if each.k8sNodeStatus != READY]
-        if unready := [each.maasHostname or "?" for each in lacking]:
-            named = ", ".join(sorted(unready)[:NAMED])
-            faults.append(f"has {len(unready)} nodes that are not Ready: {named}")
-        return count, faults
 
     async def run(self, order: AppOrder, container: str, command: str) -> Output:
         _refuse_unless_kubernetes(order.app.deployment)

@@ -9,7 +9,7 @@ holds is neither applied nor deleted, and nobody's manifest may say who holds it
 
 import asyncio
 import io
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -39,8 +39,7 @@ from agent.crm.objects import (
     is_held,
     read,
 )
-from agent.crm.platform import LONGEST, RUN_SECONDS, Output, Standing
-from agent.crm.restarts import Restarts
+from agent.crm.platform import LONGEST, RUN_SECONDS, Output
 from domain.errors import Conflict, Failed
 from domain.ownership import foreign
 
@@ -55,11 +54,6 @@ NOT_FOUND = 404
 
 TOLD = 8
 """Of the containers that there are, so many are named."""
-
-AILING = frozenset(
-    {"CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "CreateContainerConfigError"}
-)
-"""Why a container waits that does not come to run by itself."""
 
 BYTES = 4
 """A character may have so many."""
@@ -84,7 +78,6 @@ class Manifests:
     def __init__(self, look_seconds: float, run_seconds: float = RUN_SECONDS) -> None:
         """A command may take so long."""
         self._look_seconds, self._run_seconds = look_seconds, run_seconds
-        self._restarts = Restarts()
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """One at a time changes what is in a cluster, so that nobody applies what another begins
         to hold."""
@@ -96,7 +89,7 @@ class Manifests:
         objects = read(manifest)
         for each in objects:
             hold(each, note.owner)
-        async with _client(kubeconfig) as client:
+        async with connected(kubeconfig) as client:
             async with self._turns.setdefault(kubeconfig, asyncio.Lock()):
                 await self._put(client, note, manifest, objects)
             pods: list[str] = []
@@ -130,7 +123,7 @@ class Manifests:
     async def delete(self, kubeconfig: str, note: Note) -> None:
         """Take away what was applied for an instance. There being nothing is success."""
         async with (
-            _client(kubeconfig) as client,
+            connected(kubeconfig) as client,
             self._turns.setdefault(kubeconfig, asyncio.Lock()),
         ):
             applied = await self._applied(client, note)
@@ -145,63 +138,23 @@ class Manifests:
     ) -> Output:
         """Run a command in POD or POD/CONTAINER of what was applied for an instance; in the first,
         if none is named. Asked for once: a command that is repeated runs twice."""
-        async with _client(kubeconfig) as client:
+        async with connected(kubeconfig) as client:
             applied = await self._applied(client, note)
             pods: list[Pod] = []
             for each in read(applied.manifest if applied else ""):
                 if isinstance(each, Deployment):
                     holder = note.owner if applied and applied.marked else ""
-                    pods += await self._insist("list pods", partial(_pods, client, each, holder))
+                    pods += await self._insist("list pods", partial(pods_of, client, each, holder))
             return await _run(client, *_chosen(pods, container), command, self._run_seconds)
-
-    async def inspect(self, kubeconfig: str, manifests: Mapping[str, str]) -> dict[str, Standing]:
-        """How what was applied stands, of each name by its manifest. Failed if the API does not
-        answer."""
-        async with _client(kubeconfig) as client:
-            try:
-                return {
-                    name: await self._standing(client, name, manifest)
-                    for name, manifest in manifests.items()
-                }
-            except ApiError as error:
-                raise Failed(f"Kubernetes refused to tell of it: {error}") from error
-            except httpx2.TransportError as error:
-                raise Failed(f"Kubernetes does not answer: {type(error).__name__}") from error
-
-    async def _standing(self, client: AsyncClient, name: str, manifest: str) -> Standing:
-        faults: list[str] = []
-        containers: list[str] = []
-        for each in read(manifest):
-            if isinstance(each, Deployment):
-                found = await _deployment(client, each)
-                if found is None:
-                    faults.append(f"does not run: {describe(each)} is gone")
-                    continue
-                faults += _lacking(found)
-                pods = await _pods(client, found, holder_of(found))
-                containers += [str(pod.metadata.name) for pod in pods if pod.metadata]
-                faults += [fault for pod in pods for fault in self._ailing(name, pod)]
-        return Standing(tuple(faults), tuple(containers))
-
-    def _ailing(self, name: str, pod: Any) -> Iterator[str]:
-        for each in (pod.status and pod.status.containerStatuses) or ():
-            called = f"{pod.metadata.name}/{each.name}"
-            waits = each.state.waiting if each.state else None
-            loops = self._restarts.is_loop(f"{name}/{called}", each.restartCount or 0)
-            anew = f"started anew {each.restartCount or 0} times"
-            if waits and waits.reason in AILING:
-                yield f"has container {called} in {waits.reason}, {anew}"
-            elif loops:
-                yield f"has container {called}, {anew} by now"
 
     async def all(self, kubeconfig: str) -> Sequence[Note]:
         """For whom something was applied. An owner is empty where an earlier release applied it."""
-        async with _client(kubeconfig) as client:
+        async with connected(kubeconfig) as client:
             return await self._insist("list what was applied", partial(_notes, client))  # type: ignore[no-any-return]
 
     async def claim(self, kubeconfig: str, note: Note) -> None:
         """Record the owner of what an earlier release applied."""
-        async with _client(kubeconfig) as client:
+        async with connected(kubeconfig) as client:
             noted = await self._insist(
                 f"look for {note.name}", partial(_get, client, ConfigMap, note.name)
             )
@@ -267,7 +220,7 @@ class Manifests:
             )
             status = found.status
             if status and (status.availableReplicas or 0) >= (found.spec.replicas or 0):
-                pods = await self._insist("list pods", partial(_pods, client, found, owner))
+                pods = await self._insist("list pods", partial(pods_of, client, found, owner))
                 return [str(pod.metadata.name) for pod in pods]
             await asyncio.sleep(self._look_seconds)
         raise Failed(f"deployment {name} does not become available")
@@ -288,7 +241,7 @@ class Manifests:
 
 
 @asynccontextmanager
-async def _client(kubeconfig: str) -> AsyncIterator[AsyncClient]:
+async def connected(kubeconfig: str) -> AsyncIterator[AsyncClient]:
     if not kubeconfig:
         raise Failed("the cluster has no kubeconfig yet")
     client = await asyncio.to_thread(_opened, kubeconfig)
@@ -326,7 +279,7 @@ async def _get(client: AsyncClient, kind: Any, name: str, *, namespace: str | No
         return None
 
 
-async def _pods(client: AsyncClient, deployment: Any, holder: str) -> list[Pod]:
+async def pods_of(client: AsyncClient, deployment: Any, holder: str) -> list[Pod]:
     """Those of a deployment that are not being deleted and that an instance holds. Labels alone do
     not say so: anybody's manifest may choose the labels of another's pods."""
     namespace = deployment.metadata.namespace
@@ -336,25 +289,6 @@ async def _pods(client: AsyncClient, deployment: Any, holder: str) -> list[Pod]:
         async for pod in client.list(Pod, namespace=namespace, labels=labels)
         if pod.metadata and not pod.metadata.deletionTimestamp and holder_of(pod) == holder
     ]
-
-
-async def _deployment(client: AsyncClient, wanted: Any) -> Deployment | None:
-    name, namespace = wanted.metadata.name, wanted.metadata.namespace
-    try:
-        return await client.get(Deployment, name, namespace=namespace)
-    except ApiError as error:
-        if error.status.code != NOT_FOUND:
-            raise
-        return None
-
-
-def _lacking(found: Any) -> list[str]:
-    """What is said of a deployment that is not all there."""
-    available = (found.status and found.status.availableReplicas) or 0
-    wanted = found.spec.replicas or 0
-    if available >= max(wanted, 1):
-        return []
-    return [f"has {available} of {max(wanted, 1)} replicas of deployment {found.metadata.name}"]
 
 
 def _chosen(pods: Sequence[Any], wanted: str) -> tuple[Any, str]:
