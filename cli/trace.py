@@ -3,7 +3,7 @@ and back from any of these. Every hop is asked of the API; what the caller may n
 out."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
@@ -28,13 +28,16 @@ HOPS = (
 SLASHES = range(4, 7)
 """In the name of an AppInst."""
 
+MOST_CLUSTERS = 200
+"""A machine is looked for in so many clusters."""
+
 HIDDEN = frozenset({grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED})
 
 Name = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
-        help=f"An AppInst, written {METAVAR}, or an instance, a pod, a cluster, a node or a machine.",
+        help=f"An AppInst, written {METAVAR}, or an instance, pod, cluster, node or machine.",
     ),
 ]
 
@@ -60,6 +63,8 @@ class Links:
 
     def __init__(self, call: Call) -> None:
         self._call = call
+        self._answers: dict[str, Any] = {}
+        """What was asked already, so that nothing is asked for twice."""
 
     async def follow(self, name: str) -> list[Document]:
         if name.count("/") in SLASHES:
@@ -109,7 +114,7 @@ class Links:
     async def _machine_of(self, node: Any) -> list[Document]:
         """The machine of a cluster of ours at a node's address, if there is one."""
         host = node.address.rpartition(":")[0].strip("[]")
-        for cluster in await self._clusters():
+        for cluster in (await self._clusters())[:MOST_CLUSTERS]:
             for hop in await self._machines(cluster.name):
                 if hop["name"] and node.id in (hop["node"], hop["name"]):
                     return [hop]
@@ -118,7 +123,9 @@ class Links:
         return []
 
     async def _machines(self, cluster: str) -> list[Document]:
-        view = await self._try(partial(first_view, self._call, cluster), None)
+        view = await self._try(
+            f"machines {cluster}", partial(first_view, self._call, cluster), None
+        )
         return [
             {
                 **_hop("machine", each.machine_id, each.machine_status, cluster),
@@ -155,7 +162,7 @@ class Links:
         return found
 
     async def _of_machine(self, name: str) -> list[Document]:
-        for cluster in await self._clusters():
+        for cluster in (await self._clusters())[:MOST_CLUSTERS]:
             for hop in await self._machines(cluster.name):
                 if name in (hop["name"], hop["hostname"], hop["node"]):
                     return await self._of_cluster(cluster.name)
@@ -164,9 +171,8 @@ class Links:
     async def _upwards(self, instances: list[Any]) -> list[Document]:
         from protos.gen.edge.app_inst_pb2 import AppInst
 
-        apps = {
-            _owner("AppInst", each.key): each for each in await self._shown("AppInst", AppInst())
-        }
+        shown = await self._shown("AppInst", AppInst())
+        apps = {_owner("AppInst", each.key): each for each in shown}
         found: list[Document] = []
         for instance in instances:
             app = apps.get(instance.owner)
@@ -184,14 +190,19 @@ class Links:
 
     # What is asked of the API.
 
-    async def _try(self, ask: Callable[[], Awaitable[Answer]], otherwise: Answer) -> Answer:
+    async def _try(
+        self, what: str, ask: Callable[[], Awaitable[Answer]], otherwise: Answer
+    ) -> Answer:
         """An answer, or something else where the caller may not have it."""
-        try:
-            return await ask()
-        except grpc.aio.AioRpcError as error:
-            if error.code() not in HIDDEN:
-                raise
-            return otherwise
+        if what not in self._answers:
+            try:
+                self._answers[what] = await ask()
+            except grpc.aio.AioRpcError as error:
+                if error.code() not in HIDDEN:
+                    raise
+                self._answers[what] = otherwise
+        found: Answer = self._answers[what]
+        return found
 
     async def _shown(self, noun: str, example: Any) -> list[Any]:
         from protos.gen.edge.app_inst_pb2_grpc import AppInstApiStub
@@ -199,7 +210,12 @@ class Links:
 
         stubs = {"AppInst": AppInstApiStub, "ClusterInst": ClusterInstApiStub}
         show = getattr(stubs[noun](self._call.channel), f"Show{noun}")
-        return await self._try(partial(_all, show(example, timeout=READ_SECONDS)), [])
+        what = f"{noun} {example.SerializeToString(deterministic=True).hex()}"
+
+        async def shown() -> list[Any]:
+            return [each async for each in show(example, timeout=READ_SECONDS)]
+
+        return await self._try(what, shown, [])
 
     async def _instances(self) -> list[Any]:
         from protos.gen.ops.instances_pb2 import ListInstancesRequest
@@ -216,7 +232,7 @@ class Links:
                 asked.after = found[-1].id if found else ""
             return found
 
-        return await self._try(pages, [])
+        return await self._try("instances", pages, [])
 
     async def _pods(self) -> list[Any]:
         from protos.gen.rkt.api_pb2 import ListPodsRequest
@@ -226,7 +242,7 @@ class Links:
             public = PublicAPIStub(self._call.channel)
             return list((await public.ListPods(ListPodsRequest(), timeout=READ_SECONDS)).pods)
 
-        return await self._try(pods, [])
+        return await self._try("pods", pods, [])
 
     async def _nodes(self) -> list[Any]:
         from protos.gen.ops.nodes_pb2 import ListNodesRequest
@@ -236,7 +252,7 @@ class Links:
             stub: NodesStub = NodesStub(self._call.channel)
             return list((await stub.List(ListNodesRequest(), timeout=READ_SECONDS)).nodes)
 
-        return await self._try(nodes, [])
+        return await self._try("nodes", nodes, [])
 
     async def _clusters(self, name: str = "") -> list[Any]:
         from protos.gen.ops.clusters_pb2 import ListClusterOwnersRequest
@@ -247,14 +263,10 @@ class Links:
             asked = ListClusterOwnersRequest(name=name)
             return list((await stub.ListOwners(asked, timeout=READ_SECONDS)).clusters)
 
-        return await self._try(clusters, [])
+        return await self._try(f"clusters {name}", clusters, [])
 
     async def _cluster(self, owner: str) -> Any:
         return next((each for each in await self._clusters() if each.owner == owner), None)
-
-
-async def _all(stream: AsyncIterator[Any]) -> list[Any]:
-    return [each async for each in stream]
 
 
 def _hop(kind: str, name: str, state: str, on: str) -> Document:
