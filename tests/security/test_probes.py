@@ -8,6 +8,7 @@ from agent.probing import until_unhealthy
 from agent.runtime import Condition, PortMap, Seen
 from agent.simulated import Simulated
 from domain.probing import Probe
+from tests.support.load import limit
 
 
 @pytest.mark.parametrize("there", [{"network": "host", "ip": "127.0.0.1"}, {}], ids=str)
@@ -25,7 +26,7 @@ async def test_a_foreign_port_of_the_node_is_not_asked(there: dict[str, str], ho
         what = {"tcp": port} if how == "tcp" else {"http": f":{port}/"}
         probe = Probe(**what, start_seconds=0, retries=1, interval_seconds=0.01)
         seen = Seen(pod="p", condition=Condition.RUNNING, **there)
-        async with asyncio.timeout(60):
+        async with limit(60):
             said = await until_unhealthy(probe, Simulated(), seen)
         assert said == f"unhealthy: port {port} is none of its own: publish it to have it probed"
         assert not asked.is_set()
@@ -44,7 +45,7 @@ async def test_a_published_port_is_asked() -> None:
         seen = Seen(pod="p", condition=Condition.RUNNING, network="host", ports=ports)
         probe = Probe(tcp=80, start_seconds=0, interval_seconds=0.01, timeout_seconds=30)
         asking = asyncio.create_task(until_unhealthy(probe, Simulated(), seen))
-        async with asyncio.timeout(60):
+        async with limit(60):
             await asked.wait()
         asking.cancel()
         await asyncio.wait([asking])
