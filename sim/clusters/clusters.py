@@ -125,14 +125,18 @@ class SimulatedClusters:
         `put_object` and `drop_object` change them."""
         return self._things.get(uid, {})
 
-    def token_valid(self, uid: str, token: str) -> bool:
-        identity, _, secret = token.partition(".")
-        known = self._clusters[uid].tokens.get(identity)
-        if known is None or not secrets.compare_digest(known.secret.encode(), secret.encode()):
-            return False
-        if self._faults.meet(f"token {self._clusters[uid].called}") is not None:
+    def token_known(self, uid: str, token: str) -> bool:
+        """Whether there is a token of that id: one that has run out is gone."""
+        known = self._clusters[uid].tokens.get(token.partition(".")[0])
+        if known is None or self._faults.meet(f"token {self._clusters[uid].called}") is not None:
             return False
         return known.expires is None or self._clock.now() < known.expires
+
+    def token_vouches(self, uid: str, token: str) -> bool:
+        """Whether the secret is that of the token of that id."""
+        identity, _, secret = token.partition(".")
+        known = self._clusters[uid].tokens[identity]
+        return secrets.compare_digest(known.secret.encode(), secret.encode())
 
     async def initialise(self, founding: Founding) -> Cluster:
         """Make a cluster with one member and one control-plane node, and let its API answer."""
@@ -156,6 +160,8 @@ class SimulatedClusters:
             authority=root,
             admin=authority.client(root, ADMIN, ADMINS),
             service_account_key=authority.signing_key(),
+            etcd_authority=authority.authority("etcd-ca"),
+            proxy_authority=authority.authority("front-proxy-ca"),
         )
         self._clusters[cluster.uid] = cluster
         self._nodes[cluster.uid], self._things[cluster.uid] = {}, {}
@@ -208,6 +214,9 @@ class SimulatedClusters:
     ) -> None:
         """Add a learner, a node and a server. `promote` gives the member its vote."""
         cluster = self._clusters[uid]
+        for name, member in list(cluster.members.items()):
+            if member.learner and member.address == joiner.address and name != joiner.name:
+                del cluster.members[name]  # left by whoever had that address, and taken over
         if joiner.name not in cluster.members:
             self._add_member(cluster, joiner, learner=True, alternatives=alternatives)
         self._add_node(cluster, joiner, Role.CONTROL_PLANE)
@@ -323,6 +332,15 @@ class SimulatedClusters:
     def _add_member(
         self, cluster: Cluster, joiner: Joiner, *, learner: bool, alternatives: tuple[str, ...]
     ) -> None:
+        self.sign_server(cluster.uid, joiner, alternatives)
+        cluster.members[joiner.name] = Member(
+            id=secrets.randbits(63), name=joiner.name, address=joiner.address, learner=learner
+        )
+        self._keep(cluster)
+
+    def sign_server(self, uid: str, joiner: Joiner, alternatives: tuple[str, ...] = ()) -> None:
+        """The serving certificate of a host that is to be a control plane."""
+        cluster = self._clusters[uid]
         names = dict.fromkeys(
             (
                 cluster.endpoint,
@@ -337,12 +355,10 @@ class SimulatedClusters:
                 *alternatives,
             )
         )
-        pair = authority.server(cluster.authority, "kube-apiserver", names)
-        cluster.servers[joiner.address] = pair
-        cluster.apis[joiner.address] = cluster.version
-        cluster.members[joiner.name] = Member(
-            id=secrets.randbits(63), name=joiner.name, address=joiner.address, learner=learner
-        )
+        if joiner.address not in cluster.servers:
+            pair = authority.server(cluster.authority, "kube-apiserver", names)
+            cluster.servers[joiner.address] = pair
+            cluster.apis[joiner.address] = cluster.version
         self._keep(cluster)
 
     def _add_node(self, cluster: Cluster, joiner: Joiner, role: Role) -> None:
