@@ -53,6 +53,8 @@ class CephStorage:
         await self._session.close()
 
     async def observe(self) -> Observation:
+        """As of when it is begun: of two looks the later one has seen what was done in between."""
+        began = datetime.now(UTC)
         async with asyncio.TaskGroup() as asking:
             greeted = asking.create_task(self._greetings.silent(self._known))
             asked = asking.create_task(self._asked())
@@ -60,7 +62,7 @@ class CephStorage:
         if isinstance(answers, DomainError):
             raise answers
         try:
-            seen = observed(answers, datetime.now(UTC))
+            seen = observed(answers, began)
             self._known = addresses(answers.health)
             return without(seen, silent)
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
