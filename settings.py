@@ -22,30 +22,11 @@ from domain.instance import Restart
 from domain.quarantine import FailedMachine
 from systems import BELOW_STATE, HIDDEN, STATE, Ceph, Maas, Part, SimulatedSite
 from systems import Auth as Auth
+from systems import Limits as Limits
+from systems import Temporal as Temporal
 from systems import Tls as Tls
 
 PREFIX = "WINDLASS_"
-
-
-class Temporal(Part):
-    address: str = Field("127.0.0.1:7233", description="where the Temporal server is")
-    namespace: str = Field("default", description="the Temporal namespace")
-    embedded: bool = Field(True, description="whether `windlass up` runs a dev server itself")
-    ui_port: int = Field(8233, description="where the embedded server's web UI is")
-    ui_origins: tuple[str, ...] | None = Field(
-        None,
-        description="origins of Temporal's web UI, whose pages may have payloads opened at "
-        "/codec/decode; unset: the embedded server's",
-    )
-    metrics_port: int = Field(8234, description="where the embedded server's metrics are")
-    queue_prefix: str = Field("", description="put before every task queue's name")
-
-    def ui(self) -> tuple[str, ...]:
-        """Where its web UI is, by every name that a browser may call it."""
-        if self.ui_origins is not None or not self.embedded:
-            return self.ui_origins or ()
-        hosts = dict.fromkeys((self.address.rpartition(":")[0], "localhost", "127.0.0.1"))
-        return tuple(f"http://{host}:{self.ui_port}" for host in hosts)
 
 
 class Quarantine(Part):
@@ -330,6 +311,7 @@ class Settings(BaseSettings):
     cors_origins: tuple[str, ...] = Field((), description="whose pages may call; exact origins")
     auth: Auth = Auth()
     tls: Tls = Tls()
+    limits: Limits = Limits()
     temporal: Temporal = Temporal()
     kaas: Kaas = Kaas()
     edge: Edge = Edge()

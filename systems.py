@@ -4,13 +4,14 @@ import asyncio
 from datetime import timedelta
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from domain.ceph_releases import KNOWN
-from domain.errors import Failed
+from domain.errors import Failed, Invalid
 from domain.machine import Erasing
+from domain.payload_format import Migration
 from domain.radar import Stability
 from domain.supplies import Supplies
 from domain.upgrade_policy import Mode, UpgradePolicy
@@ -38,6 +39,89 @@ class Part(BaseModel):
 
 class MissingKeyError(Exception):
     """There is no API key for MAAS to be found."""
+
+
+class Temporal(Part):
+    address: str = Field("127.0.0.1:7233", description="where the Temporal server is")
+    namespace: str = Field("default", description="the Temporal namespace")
+    embedded: bool = Field(True, description="whether `windlass up` runs a dev server itself")
+    ui_port: int = Field(8233, description="where the embedded server's web UI is")
+    ui_origins: tuple[str, ...] | None = Field(
+        None,
+        description="origins of Temporal's web UI, whose pages may have payloads opened at "
+        "/codec/decode; unset: the embedded server's",
+    )
+    metrics_port: int = Field(8234, description="where the embedded server's metrics are")
+    queue_prefix: str = Field("", description="put before every task queue's name")
+    tls: bool = Field(
+        False,
+        description="whether the connection is by TLS; it is, too, with any of the next five",
+    )
+    ca_file: Path | None = Field(
+        None,
+        description="the authorities that Temporal's certificate is believed of; unset: "
+        "this system's",
+    )
+    cert_file: Path | None = Field(
+        None, description="the certificate, with its chain, that Temporal knows Windlass by"
+    )
+    key_file: Path | None = Field(None, description="that certificate's key")
+    server_name: str = Field(
+        "", description="the name in Temporal's certificate, if the address has another"
+    )
+    api_key: SecretStr = Field(SecretStr(""), description="sent with every call, over TLS alone")
+    api_key_file: Path | None = Field(None, description="read when api_key is empty")
+    migration: Migration = Field(
+        Migration.OFF,
+        description="while an installation is brought up to date: read-old takes payloads that an "
+        "older release wrote, write-old writes them so as well; any but off lets whoever can write "
+        "to Temporal have any step done",
+    )
+
+    @model_validator(mode="after")
+    def _has_both_halves(self) -> Self:
+        if (self.cert_file is None) is not (self.key_file is None):
+            raise ValueError("cert_file and key_file are set together, or neither is")
+        return self
+
+    def trust(self) -> dict[str, Any]:
+        """How the server is known, and what it knows us by."""
+        return {
+            "tls": self.tls,
+            "authority": self.ca_file,
+            "certificate": self.cert_file,
+            "key": self.key_file,
+            "server_name": self.server_name,
+            "api_key": self._api_key(),
+        }
+
+    def _api_key(self) -> str:
+        if self.api_key.get_secret_value() or self.api_key_file is None:
+            return self.api_key.get_secret_value()
+        try:
+            return self.api_key_file.read_text().strip()
+        except OSError as error:
+            raise Invalid(
+                f"{self.api_key_file} cannot be read, which the connection to Temporal needs: "
+                f"{error.strerror}",
+                do="make it readable, or correct WINDLASS_TEMPORAL__API_KEY_FILE",
+            ) from error
+
+    @property
+    def is_private(self) -> bool:
+        """Whether nobody beyond this machine can listen to the connection."""
+        secured = (self.tls, self.ca_file, self.cert_file, self.server_name)
+        if any(secured) or self.api_key.get_secret_value() or self.api_key_file:
+            return True
+        host = self.address.rpartition(":")[0].strip("[]")
+        return host in {"localhost", "127.0.0.1", "::1"}
+
+    def ui(self) -> tuple[str, ...]:
+        """Where its web UI is, by every name that a browser may call it."""
+        if self.ui_origins is not None or not self.embedded:
+            return self.ui_origins or ()
+        hosts = dict.fromkeys((self.address.rpartition(":")[0], "localhost", "127.0.0.1"))
+        return tuple(f"http://{host}:{self.ui_port}" for host in hosts)
 
 
 class Supply(Part):
@@ -227,6 +311,50 @@ class SimulatedSite(Part):
     network: str = Field("127.41", description="the first half of its machines' addresses")
     pace: Pace = Pace()
     faults_file: Path | None = Field(None, description="a JSON list of faults to begin with")
+
+
+class Limits(Part):
+    """What callers may take of an API process."""
+
+    connections: int = Field(4096, ge=8, description="gRPC connections at once, all together")
+    connections_per_address: int = Field(
+        1024, ge=1, description="gRPC connections at once of one address that is no trusted proxy"
+    )
+    connections_per_second: float = Field(
+        500.0, gt=0, description="new connections of one address, gRPC and HTTP each"
+    )
+    handshake_seconds: float = Field(
+        10.0, gt=0, description="what a connection gets for TLS and its first complete request"
+    )
+    streams_per_connection: int = Field(
+        1000, ge=1, description="gRPC calls at once on one connection"
+    )
+    resets_per_second: float = Field(
+        100.0, gt=0, description="calls that one connection may cancel, besides all open ones"
+    )
+    unfinished_mb: int = Field(
+        64, ge=1, description="MiB of gRPC requests that are not complete, all together"
+    )
+    unfinished_mb_per_address: int = Field(
+        24, ge=1, description="the same of one address, before anybody signs in there"
+    )
+    calls: int = Field(20_000, ge=1, description="calls at once, streams included")
+    calls_per_user: int = Field(
+        10_000, ge=1, description="of one user, or, where nobody signs in, of one address"
+    )
+    calls_before_sign_in: int = Field(
+        500, ge=1, description="of one address, until their callers are known"
+    )
+    health_calls: int = Field(2_000, ge=1, description="health checks and watches at once")
+    health_calls_per_address: int = Field(200, ge=1, description="the same of one address")
+    http_connections: int = Field(2048, ge=8, description="HTTP connections at once")
+    http_connections_per_address: int = Field(512, ge=1, description="the same of one address")
+    http_head_seconds: float = Field(10.0, gt=0, description="for the head of a request")
+    http_body_seconds: float = Field(60.0, gt=0, description="for the body of a request")
+    http_idle_seconds: float = Field(5.0, ge=1, description="between two requests")
+    http_answer_seconds: float = Field(
+        30.0, gt=0, description="how long a caller may take nothing of an answer"
+    )
 
 
 class Auth(Part):

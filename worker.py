@@ -54,7 +54,7 @@ from domain.patience import chosen
 from domain.quarantine import Terms
 from domain.repairs import Prudence
 from domain.storage_home import Home
-from logs import start_log
+from logs import keep_private, start_log
 from offer import catalogue
 from settings import Settings, read
 from store import placing, quarantine, tracking
@@ -79,8 +79,8 @@ from store.tail import Tail
 from store.tracked import Terms as EdgeTerms
 from store.watches import Watches
 from systems import Ceph, MissingKeyError
-from workflows.connecting import connected
-from workflows.sealed import converter
+from workflows.connecting import Trust, connected, unless_stopped
+from workflows.sealed import converter, warn_of_migration
 from workflows.serving import SCHEDULED, SLOTS, Serving, crew, keep, schedule
 
 PAUSE_SECONDS = 1.0
@@ -96,7 +96,6 @@ class Closes(Protocol):
 
 
 Held = TypeVar("Held", bound=Closes)
-Answer = TypeVar("Answer")
 
 
 class Crew:
@@ -148,7 +147,7 @@ class Crew:
             Tending(self.watches, self._tolerance()),
             Quarantine(self.quarantine),
             Healing(self.repairs),
-            Caring(Storages(self._database), ceph.upgrade.mode, ceph.releases),
+            Caring(Storages(self._database), ceph.name, ceph.upgrade.mode, ceph.releases),
             self._placing(),
         ]
 
@@ -300,18 +299,6 @@ async def vetted(vault: Secrets, stop: asyncio.Event) -> bool:
     return False
 
 
-async def unless_stopped(work: Coroutine[Any, Any, Answer], stop: asyncio.Event) -> Answer | None:
-    """What comes of the work. None if we are told to stop first."""
-    doing, told = asyncio.create_task(work), asyncio.create_task(stop.wait())
-    await asyncio.wait([doing, told], return_when=asyncio.FIRST_COMPLETED)
-    told.cancel()
-    if doing.done():
-        return doing.result()
-    doing.cancel()
-    await asyncio.wait([doing])
-    return None
-
-
 async def serve(settings: Settings, queues: Sequence[str]) -> None:
     """Work until SIGTERM or SIGINT."""
     stop = asyncio.Event()
@@ -326,12 +313,17 @@ async def serve(settings: Settings, queues: Sequence[str]) -> None:
         prefix=settings.temporal.queue_prefix,
         deployment=settings.worker.deployment,
         build_id=settings.worker.build_id,
+        migration=settings.temporal.migration,
     )
     beside: list[asyncio.Task[None]] = []
     try:
         if not await vetted(crewing.vault, stop):
             return
-        connecting = connected(*_temporal(settings), converter(crewing.seal))
+        migration = settings.temporal.migration
+        warn_of_migration(migration)
+        trust = Trust(**settings.temporal.trust())
+        sealing = converter(crewing.seal, migration)
+        connecting = connected(*_temporal(settings), sealing, trust)
         client = await unless_stopped(connecting, stop)
         if client is None:
             return
@@ -377,6 +369,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         settings = read()
         start_log(settings)
+        keep_private(settings)
         # The logbook tells how every step went; Temporal would tell it again, with a traceback.
         logging.getLogger("temporalio.activity").setLevel(logging.CRITICAL)
         uvloop.run(serve(settings, arguments or QUEUES))

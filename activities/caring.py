@@ -13,8 +13,11 @@ log = structlog.get_logger()
 
 
 class Caring:
-    def __init__(self, storages: Storages, mode: Mode, releases: Sequence[str]) -> None:
+    def __init__(
+        self, storages: Storages, cluster: str, mode: Mode, releases: Sequence[str]
+    ) -> None:
         self._storages = storages
+        self._cluster = cluster
         self._mode = mode
         self._releases = releases
         self._told: set[tuple[str, str]] = set()
@@ -23,7 +26,9 @@ class Caring:
     @activity.defn(name="caring.consider")
     async def consider(self, cluster: str) -> str:
         """Look for a newer version and, if that is wished, record an upgrade, which a sweep starts
-        within seconds. Asking again records none beside it. Says what came of it."""
+        within seconds. Asking again records none beside it. Says what came of it. No name: that
+        of our settings."""
+        cluster = cluster or self._cluster
         if self._mode is not Mode.UPGRADE:
             version, said = await self._storages.newer(cluster, self._releases)
             if version and (cluster, version) not in self._told:

@@ -45,6 +45,12 @@ class Placing:
             errand = await self._placing.settle(errand)
         raise Unavailable(f"instance {uid} is changed again and again", subject=uid)
 
+    @activity.defn(name="placing.settle")
+    async def settle(self, errand: Errand) -> None:
+        """Find it a node, or give one up. Asked for by instances whose workflow was told so by a
+        worker of before; since then `consider` does it."""
+        await self._placing.settle(errand)
+
     @activity.defn(name="placing.done")
     async def done(self, outcome: Outcome) -> None:
         """Book what a node has done."""

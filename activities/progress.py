@@ -2,10 +2,29 @@
 
 from temporalio import activity
 
-from domain.operation import Brief, OperationId, Reached
+from domain.errors import Failed
+from domain.operation import CHANGES, Brief, Kind, OperationId, Reached
 from store.clusters import Clusters
 from store.journal import Journal
 from store.operations import Operations
+
+CARRIED_BY: dict[str, frozenset[Kind]] = {
+    "CreateCluster": frozenset({Kind.CREATE_CLUSTER}),
+    "DeleteCluster": frozenset({Kind.DELETE_CLUSTER}),
+    "ChangePools": CHANGES,
+    "UpgradeCluster": frozenset({Kind.UPGRADE_CLUSTER}),
+    "RepairCluster": frozenset({Kind.REPAIR_CLUSTER}),
+    "CreateInstance": frozenset({Kind.CREATE_CLUSTERINST, Kind.CREATE_APPINST}),
+    "UpdateClusterInst": frozenset({Kind.UPDATE_CLUSTERINST}),
+    "DeleteInstance": frozenset({Kind.DELETE_CLUSTERINST, Kind.DELETE_APPINST}),
+    "DeleteCloudlet": frozenset({Kind.DELETE_CLOUDLET}),
+    "MarkOsds": frozenset({Kind.TAKE_OSDS_OUT, Kind.TAKE_OSDS_IN}),
+    "CreatePool": frozenset({Kind.CREATE_POOL}),
+    "DeletePool": frozenset({Kind.DELETE_POOL}),
+    "UpgradeStorage": frozenset({Kind.UPGRADE_STORAGE}),
+}
+"""Which kinds of operation a workflow carries out, by its name: the catalogue of the workflows, as
+a test compares."""
 
 
 class Progress:
@@ -16,7 +35,19 @@ class Progress:
 
     @activity.defn(name="progress.begin")
     async def begin(self, operation: OperationId) -> Brief:
-        """Take the operation up and read what is to be done."""
+        """Take the operation up and read what is to be done. What a workflow is told is bound to
+        its id and not to its name, so one of another name is refused here: a stranger could have a
+        creation carried out as a delete."""
+        flow = activity.info().workflow_type
+        if flow in CARRIED_BY:
+            kind = (await self._operations.get(operation)).kind
+            if kind not in CARRIED_BY[flow]:
+                raise Failed(
+                    f"{flow} was asked to carry out an operation of kind {kind}",
+                    subject=operation,
+                    reason="FOREIGN_WORKFLOW",
+                    do="nothing of Windlass starts it so: find out who writes to Temporal",
+                )
         return await self._operations.begin(operation)
 
     @activity.defn(name="progress.record")

@@ -20,7 +20,7 @@ from api.tls import Files
 from domain.access import is_loopback
 from domain.errors import DomainError, Invalid
 from domain.placement import Amounts
-from logs import start_log
+from logs import keep_private, start_log
 from settings import Agent as AgentSettings
 from settings import Settings, read
 
@@ -129,6 +129,7 @@ def main() -> int:
         agent = settings.agent.model_copy(update=said)
         settings = settings.model_copy(update={"agent": agent})
         start_log(settings)
+        keep_private(settings)
         uvloop.run(serve(settings))
     except DomainError as error:
         print(f"error: {error.message}\n  do: {error.do}", file=sys.stderr)

@@ -124,7 +124,7 @@ class Archive:
     def _write(self, pod: str, end: int, whole: bytes, files: list[tuple[int, Path]]) -> None:
         home = self._folder / pod
         if not files or end - files[-1][0] >= self._file_bytes:
-            home.mkdir(parents=True, exist_ok=True)
+            home.mkdir(mode=0o700, parents=True, exist_ok=True)
             for _, old in files[:-1]:
                 old.unlink()
             files = [(end, home / f"{APP}.{end:016x}.log")]

@@ -73,7 +73,7 @@ class Agent:
         self, plan: Plan, runtime: Runtime, channel: grpc.aio.Channel, *, why: str = ""
     ) -> None:
         self._plan, self.runtime, self._channel, self._why = plan, runtime, channel, why
-        plan.folder.mkdir(parents=True, exist_ok=True)
+        plan.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.ledger, self._bell = Ledger(plan.folder / "agent.db"), Bell()
         self._archive = Archive(
             plan.folder / "logs", self.ledger, self._bell.ring, most_bytes=plan.log_bytes

@@ -17,32 +17,28 @@ import collecting
 from api import build
 from api.admission import Admission
 from api.belonging import Belonging
-from api.browsers import Browsers, Policy
 from api.ceph import services
 from api.door import Door, Service
-from api.edge import gateway
 from api.edge import serving as edge
 from api.edge.presence import Presence, reached_at
 from api.edge.progress import Progress
 from api.entrance import Entrance, entrance
+from api.http_api import Served, http_api
 from api.kaas.cluster import Cluster, Offer
 from api.kaas.kubeconfigs import Kubeconfigs
-from api.kaas.routes import ROUTES
-from api.koor import pages
 from api.kudo import serving as kudo
 from api.launch import Launch, client
+from api.limits import Limits
 from api.listening import also
 from api.meters import Meters
 from api.node import window as node
 from api.ops import clusters as views
 from api.ops import fleet as runs
-from api.ops.codec import decoding
 from api.ops.health import Health
 from api.ops.longrunning import LongRunning
 from api.ops.operations import Operations
 from api.ops.outlook import Outlook
 from api.ops.plans import Plans
-from api.rest import resources
 from api.rkt.public import About, PublicAPI, versioned
 from api.server import Server
 from api.sweep import Sweep
@@ -50,14 +46,14 @@ from api.tls import encryption, peers
 from api.web import Check, Web
 from clients.documents import Documents
 from clients.node_agent import NodeAgents
-from domain.cluster import Limits
+from domain.cluster import Limits as ClusterLimits
 from domain.errors import DomainError, Unavailable
 from domain.koor_cluster import Care
 from domain.patience import chosen
 from domain.quarantine import Terms
 from domain.repairs import Prudence
 from domain.share import PoolTerms
-from logs import start_log
+from logs import keep_private, start_log
 from offer import catalogue
 from protos.gen.agent import node_pb2
 from protos.gen.kaas import api_pb2 as kaas_pb2
@@ -67,6 +63,7 @@ from protos.gen.rkt import api_pb2 as rkt_pb2
 from settings import Settings, read
 from store import operations as store
 from store.changes import Changes
+from store.claim import Claim
 from store.clusters import Building, Clusters
 from store.controllers import Controllers
 from store.engine import Database
@@ -87,7 +84,8 @@ from store.upgrades import Upgrades
 from store.watches import Watches
 from store.window import FleetWindow
 from workflows.catalogue import CATALOGUE
-from workflows.sealed import converter
+from workflows.connecting import Trust
+from workflows.sealed import converter, warn_of_migration
 
 QUEUE = "workflows"
 
@@ -123,8 +121,9 @@ class Api:
             self._operations, launch, meters, self.admit, window=window, forget=forget
         )
         legacy, lease = settings.edge.legacy_codes, settings.edge.controller_lease
-        self._presence = Presence(Controllers(self._database), lease, self.admit, self._lapsed)
-        self._notifying = edge.Notifying(self._database, self._presence, launch.nudge_soon, legacy)
+        known, claims = Controllers(self._database), partial(Claim, self._database)
+        self.presence = Presence(known, lease, self.admit, self._lapsed, claims)
+        self._notifying = edge.Notifying(self._database, self.presence, launch.nudge_soon, legacy)
         meters.add(self._notifying.measured)
         self._agents = NodeAgents(self._vault)
         asked = kudo.Asked(self._agents, Belonging(self._vault), self._vault)
@@ -136,7 +135,8 @@ class Api:
         self._also = also(settings.nodes.also_listen)
         self._entrance = self._entered()
         certificates = encryption(settings.tls, self._entrance.signed_into)
-        door = Door(meters, self._entrance.gate, self._entrance.trail)
+        limits = Limits(settings.limits, settings.auth.trusted_proxies)
+        door = Door(meters, self._entrance.gate, self._entrance.trail, calls=limits.calls())
         clusters, at_the_edge = self._clusters(built), self._edge()
         said = settings.ceph
         care = Care(releases=said.releases, policy=said.upgrade.policy(), stability=said.stability)
@@ -159,19 +159,16 @@ class Api:
             door=door,
             admit=self.admit,
             certificates=certificates,
+            front=limits.front(),
         )
         self._notify = self._notifying.server(
-            meters, door, self.admit, settings.reflection, certificates
+            meters, door, self.admit, settings.reflection, certificates, limits.front()
         )
-        rest = pages.routes(built)
-        if settings.rest:
-            rest += resources(door, clusters, ROUTES, self.admit)
-            rest += gateway.routes(door, at_the_edge, self.admit)
-        policy = Policy(frozenset(settings.cors_origins), self._entrance.is_open)
-        opening = decoding(settings.temporal.ui(), policy)
-        browsers = Browsers(door, served, self.admit, policy, [opening])
-        checks, around, gate = self._checks(), browsers.around, self._entrance.gate
-        self._web = Web(settings.http_address, checks, meters, rest, around, certificates, gate)
+        is_open, ui = self._entrance.is_open, settings.temporal.ui()
+        all_of_it = Served(served, clusters, at_the_edge)
+        http = http_api(door, self.admit, all_of_it, settings, ui, built, is_open=is_open)
+        checks, gate, address = self._checks(), self._entrance.gate, settings.http_address
+        self._web = Web(address, checks, meters, *http, certificates, gate, limits.http())
 
     def _forgetting(self) -> list[Callable[[], Awaitable[None]]]:
         """All that is forgotten in time, swept out together."""
@@ -191,17 +188,14 @@ class Api:
     async def start(self) -> tuple[str, str]:
         """Open both doors, and return their addresses."""
         said = self._settings
+        await self.presence.claim(reached_at(said.edge.external_address, said.grpc_address))
         grpc = await self._server.start(said.grpc_address, self._also, said.tls.client_address)
         if said.edge.notify_address:
             self.notify_address = await self._notify.start(said.edge.notify_address)
+        address = await self.presence.claim(reached_at(said.edge.external_address, grpc))
         http = await self._web.start()  # the last, since it says that we are ready
-        address = reached_at(said.edge.external_address, grpc)
-        works = (
-            self._sweep.run(),
-            self._presence.run(address),
-            self.scheduling.leases.run(),
-            self._vault.follow(),
-        )
+        beside = (self._sweep.run(), self.presence.run(address))
+        works = (*beside, self.scheduling.leases.run(), self._vault.follow())
         self._beside = [asyncio.create_task(work) for work in works]
         return grpc, http
 
@@ -216,6 +210,7 @@ class Api:
             work.cancel()
             with suppress(asyncio.CancelledError):
                 await work
+        await self.presence.close()
         await self._entrance.close()
         await self._launch.close()
         await self._pods.close()
@@ -233,7 +228,7 @@ class Api:
     def _clusters(self, built: build.Build) -> Service:
         kaas = self._settings.kaas
         clusters = Clusters(self._database, self._vault)
-        limits = Limits(
+        limits = ClusterLimits(
             control_planes=kaas.control_planes,
             machines_per_pool=kaas.machines_per_pool,
             machines=kaas.machines_per_cluster,
@@ -359,7 +354,10 @@ def _scheduling(settings: Settings) -> kudo.Terms:
 async def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT; a second one does not wait for the drain."""
     said, seal = settings.temporal, _sealing(settings)
-    temporal = await client(said.address, said.namespace, converter(seal))
+    temporal = await client(
+        said.address, said.namespace, converter(seal, said.migration), Trust(**said.trust())
+    )
+    warn_of_migration(said.migration)
     api = Api(settings, temporal, await build.found(), seal)
     loop, told = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -371,7 +369,7 @@ async def serve(settings: Settings) -> None:
         grpc, http = await api.start()
         collecting.settle()
         log.info("ready", grpc=grpc, http=http, notify=api.notify_address)
-        await told.wait()
+        await api.presence.until(told)
         log.info("draining")
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -383,6 +381,7 @@ def main() -> int:
     try:
         settings = read()
         start_log(settings)
+        keep_private(settings)
         uvloop.run(serve(settings))
     except DomainError as error:
         print(f"error: {error.message}\n  do: {error.do}", file=sys.stderr)

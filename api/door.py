@@ -21,6 +21,8 @@ from google.rpc import status_pb2  # type: ignore[import-untyped]
 from structlog.contextvars import bind_contextvars
 
 from api.asking import REQUEST_ID, Context, arrive, entered, notes, running
+from api.callers import sign_in
+from api.calls import Calls
 from api.errors import number, packed, packed_bug
 from api.gate import Gate, NoGate, Trail, over, owned, permitted
 from api.meters import Meters
@@ -89,6 +91,7 @@ class _Method(NamedTuple):
     """Where what becomes of it is written down, if it changes anything."""
     tally: Callable[[grpc.StatusCode, float], None]
     unknown: frozenset[str]
+    calls: Calls
 
 
 class Door:
@@ -98,11 +101,13 @@ class Door:
         gate: Gate | None = None,
         trail: Trail | None = None,
         *,
+        calls: Calls | None = None,
         unary_seconds: float = UNARY_SECONDS,
     ) -> None:
         self._meters = meters
         self._gate = gate or NoGate()
         self._trail = trail
+        self._calls = calls or Calls()
         self._unary_seconds = unary_seconds
         self._streams: set[asyncio.Timeout] = set()
         self._closed = False
@@ -206,6 +211,7 @@ class Door:
             self._trail if asked.changes else None,
             self._meters.method(name),
             service.unknown,
+            self._calls,
         )
 
     def _unary(
@@ -267,11 +273,16 @@ async def _passed(
         call = arrive(method.name, line.invocation_metadata() or ())
         line.set_trailing_metadata(((REQUEST_ID, call.request_id),))
         bind_contextvars(request=call.request_id, method=method.name)
-        async with limit:
-            await method.admit()
-            entered(await method.gate.recognised(method.asked, line))
-            permitted(method.asked, running().session)
-            return await work()
+        with method.calls.arriving(method.name, line) as arrived:
+            async with limit:
+                await method.admit()
+                session = await method.gate.recognised(method.asked, line)
+                entered(session)
+                arrived.recognise(session)
+                if session.can_end:
+                    sign_in(line)
+                permitted(method.asked, session)
+                return await work()
     except asyncio.CancelledError:
         code = grpc.StatusCode.CANCELLED
         raise

@@ -68,6 +68,7 @@ def entrance(
     gate = SignedIn(known, given, is_open=is_open)
     sign_in = SignIn(known, given, Attempts(database), passwords, terms)
     ours = access_pb2.DESCRIPTOR.services_by_name
+    codec = Codec(Sealing(vault.seal, shows=True))
     services = [
         Service(
             auth_pb2.DESCRIPTOR.services_by_name["AuthService"],
@@ -77,7 +78,7 @@ def entrance(
         Service(ours["Tokens"], Tokens(given, gate, origins)),
         Service(ours["Audit"], Audit(kept)),
         Service(secrets_pb2.DESCRIPTOR.services_by_name["Secrets"], Secrets(vault)),
-        Service(codec_pb2.DESCRIPTOR.services_by_name["Codec"], Codec(Sealing(vault.seal))),
+        Service(codec_pb2.DESCRIPTOR.services_by_name["Codec"], codec),
     ]
     signed_into = [] if is_open else there
     return Entrance(gate, Trail(kept, origins), services, passwords, is_open, signed_into)

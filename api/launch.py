@@ -19,6 +19,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RetryConfig, RPCError, RPCStatusCode
 
 from domain.operation import NUDGE, Kind, Operation, OperationId, Stage
+from workflows.connecting import PLAIN, Trust
 
 LAUNCH_SECONDS = 1.0
 ROUSE_SECONDS = 5.0
@@ -54,7 +55,10 @@ log = structlog.get_logger()
 
 
 async def client(
-    address: str, namespace: str, converter: DataConverter = pydantic_data_converter
+    address: str,
+    namespace: str,
+    converter: DataConverter = pydantic_data_converter,
+    trust: Trust = PLAIN,
 ) -> Client:
     """A client that connects when it is first needed: the API starts and reads without Temporal."""
     return await Client.connect(
@@ -64,6 +68,7 @@ async def client(
         retry_config=BRISK,
         connect_timeout=timedelta(seconds=1),
         data_converter=converter,
+        **trust.options(),
     )
 
 

@@ -57,11 +57,13 @@ def bound(address: str, setting: str) -> socket.socket:
     """A socket that listens on `address`, a host and a port. Unavailable, naming the setting to
     change, if somebody else has it or it is none of this machine's."""
     host, _, port = address.rpartition(":")
+    host = host.strip("[]")
     try:
         listening = socket.create_server(
-            (host.strip("[]"), int(port)),
+            (host, int(port)),
             family=socket.AF_INET6 if ":" in host else socket.AF_INET,
             backlog=BACKLOG,
+            dualstack_ipv6=host == "::" and socket.has_dualstack_ipv6(),
         )
         # Whoever is accepted inherits it: answers in pieces do not wait for an ACK.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

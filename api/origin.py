@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol, TypeAlias
 from urllib.parse import unquote
 
+from api.callers import peer
+
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -34,7 +36,7 @@ class Origins:
     def place(self, line: Called) -> str:
         """Where the caller is: an IPv4 address, or the network of an IPv6 one, since those come in
         bunches."""
-        address = _address(unquote(line.peer()))
+        address = _address(unquote(peer(line)))
         for said in _hops(line) if self._proxies else ():
             if address is None or not self._is_proxy(address):
                 break
@@ -42,10 +44,15 @@ class Origins:
             if nearer is None:  # the proxy did not know either
                 break
             address = nearer
-        return _shown(address)
+        return shown(address)
 
     def _is_proxy(self, address: Address) -> bool:
-        return any(address in network for network in self._proxies)
+        return trusted(address, self._proxies)
+
+
+def trusted(address: Address, proxies: Sequence[Network]) -> bool:
+    """Whether one of the proxies has this address."""
+    return any(address in network for network in proxies)
 
 
 def _hops(line: Called) -> Iterator[str]:
@@ -69,7 +76,7 @@ def _address(said: str) -> Address | None:
     return getattr(address, "ipv4_mapped", None) or address
 
 
-def _shown(address: Address | None) -> str:
+def shown(address: Address | None) -> str:
     if address is None:
         return ELSEWHERE
     if address.version == 4:

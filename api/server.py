@@ -1,6 +1,8 @@
 """The gRPC server: its limits, what it serves, and how it goes down."""
 
 import asyncio
+import socket
+import ssl
 from collections.abc import Mapping, Sequence
 
 import grpc
@@ -13,14 +15,17 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from api.asking import Context
 from api.door import Admit, Door, Service, anybody
+from api.front import Front
 from api.listening import ALSO, Also, bound
 from api.meters import Meters
-from api.relay import Relay
 from api.tls import Certificates
 
 OPTIONS: dict[str, int] = {
-    "grpc.keepalive_time_ms": 60_000,
+    # Streams of notify are served here, too: who freezes is to be noticed within a minute.
+    "grpc.keepalive_time_ms": 30_000,
     "grpc.keepalive_timeout_ms": 20_000,
+    # The library waits a minute for the answer to any ping, its own too, unless this is said.
+    "grpc.http2.ping_timeout_ms": 20_000,
     # More patient than the library: clients with honest keepalives are told "too_many_pings" else.
     "grpc.http2.min_ping_interval_without_data_ms": 30_000,
     "grpc.http2.max_ping_strikes": 0,
@@ -30,9 +35,6 @@ OPTIONS: dict[str, int] = {
     "grpc.max_connection_age_ms": 30 * 60_000,
     "grpc.max_receive_message_length": 4 * 1024 * 1024,
 }
-CALLS_AT_ONCE = 20_000
-"""The last resort against more than this process can hold; watches count."""
-
 GRACE_SECONDS = 31.0
 """What a single call gets to end by itself on the way down: a little more than it may take."""
 
@@ -52,14 +54,15 @@ class Server:
         meters: Meters,
         *,
         describes_itself: bool = True,
-        shares_port: bool = False,
         door: Door | None = None,
         admit: Admit = anybody,
         options: Mapping[str, int] = OPTIONS,
         setting: str = "WINDLASS_GRPC_ADDRESS",
         certificates: Certificates | None = None,
+        front: Front | None = None,
     ) -> None:
-        """`setting` is what says where it listens, for who cannot listen there."""
+        """`setting` names the address to listen on, for the error where that cannot be. `front`
+        accepts its connections; it starts and stops with the server."""
         self._setting = setting
         self._certificates = certificates
         self._door = door or Door(meters)
@@ -68,14 +71,13 @@ class Server:
         if describes_itself:
             own += _reflection([service.name for service in [*services, *own]])
         self.services = [*services, *own]
-        self._shares_port = shares_port
-        self._relay: Relay | None = None
+        self._front = front or Front()
+        self._bound: list[tuple[socket.socket, bool]] = []
+        """Sockets that nobody is accepted at yet, and whether certificates are required there."""
         self.certified = ""
         """Where callers with certificates come in who have a door of their own, once it is open."""
-        chosen = {**options, "grpc.so_reuseport": int(shares_port)}
-        self._server = grpc.aio.server(
-            options=list(chosen.items()), maximum_concurrent_rpcs=CALLS_AT_ONCE
-        )
+        chosen = {"grpc.max_concurrent_streams": self._front.traffic.streams, **options}
+        self._server = grpc.aio.server(options=list(chosen.items()))
         self._server.add_generic_rpc_handlers(
             (
                 *(self._door.opened(service, admit) for service in services),
@@ -87,33 +89,32 @@ class Server:
         """Listen, and return the address with the port that port 0 turned into. Unavailable if
         somebody else listens there. `also` is where else, `certified` where besides for callers
         with certificates."""
-        if not self._shares_port:
-            self._try(address, self._setting)
-        if certified and self._certificates is not None:
-            self._try(certified, "WINDLASS_TLS__CLIENT_ADDRESS")
-            port = self._server.add_secure_port(certified, self._certificates.for_clients())
-            self.certified = f"{certified.rpartition(':')[0]}:{port}"
+        at = self._bind(address, self._setting)
         if also and also.passed:
-            self._relay = Relay(also.passed)
-            self._listen(self._relay.address)
+            self._bound.append((also.passed, False))
         elif also and also.address:
-            self._try(also.address, ALSO)
-            self._listen(also.address)
-        port = self._listen(address)
+            self._bind(also.address, ALSO)
+        if certified and self._certificates is not None:
+            theirs = self._bind(certified, "WINDLASS_TLS__CLIENT_ADDRESS", certified=True)
+            self.certified = f"{certified.rpartition(':')[0]}:{theirs}"
+        self._server.add_insecure_port(self._front.address)
         await self._server.start()
-        if self._relay:
-            await self._relay.start()
+        for listening, only in self._bound:
+            self._front.listen(listening, self._encrypted(only))
+        self._bound.clear()
         await self._health.serving()
-        return f"{address.rpartition(':')[0]}:{port}"
+        return f"{address.rpartition(':')[0]}:{at}"
 
-    def _listen(self, address: str) -> int:
+    def _bind(self, address: str, setting: str, *, certified: bool = False) -> int:
+        """Have a socket there, and say at which port."""
+        listening = bound(address, setting)
+        self._bound.append((listening, certified))
+        return int(listening.getsockname()[1])
+
+    def _encrypted(self, certified: bool) -> ssl.SSLContext | None:
         if self._certificates is None:
-            return self._server.add_insecure_port(address)
-        return self._server.add_secure_port(address, self._certificates.for_grpc())
-
-    @staticmethod
-    def _try(address: str, setting: str) -> None:
-        bound(address, setting).close()  # the library says less of what is wrong
+            return None
+        return self._certificates.for_clients() if certified else self._certificates.for_grpc()
 
     async def stop(self, grace_seconds: float = GRACE_SECONDS) -> None:
         """Say so, end the streams, let single calls end by themselves, then close."""
@@ -121,11 +122,11 @@ class Server:
         if self._door.has_streams:
             await asyncio.sleep(NOTICE_SECONDS)
         self._door.close()
-        if self._relay:
-            self._relay.close()
+        self._front.close()
         await self._server.stop(grace_seconds)
-        if self._relay:
-            await self._relay.stop()
+        await self._front.stop()
+        for listening, _ in self._bound:
+            listening.close()
 
 
 class Health(health.aio.HealthServicer):

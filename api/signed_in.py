@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 from api.access import permission
+from api.callers import certified_names
 from api.gate import TOKEN_BYTES, Heard, invalid, presented
 from domain.access import ANY, ANYONE, NO_ONE, Permission, Session
 from domain.errors import DomainError, Unauthenticated
@@ -127,11 +128,9 @@ class SignedIn:
 
 def _certified(line: Heard) -> str:
     """The user whom the caller's certificate names, if it brought one that we verified."""
-    found = line.auth_context() or {}
-    for name in found.get("x509_subject_alternative_name", ()):
-        said = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
-        if said.startswith(USER):
-            return said.removeprefix(USER)
+    for name in certified_names(line):
+        if name.startswith(USER):
+            return name.removeprefix(USER)
     return ""
 
 

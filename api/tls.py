@@ -6,7 +6,7 @@ do."""
 
 import os
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -74,6 +74,8 @@ class Peers(NamedTuple):
 
 
 PLAIN = Peers()
+GRPC = ("h2",)
+"""What gRPC speaks over TLS."""
 
 
 def encryption(said: Said, signed_into: Iterable[str] = ()) -> "Certificates | None":
@@ -128,9 +130,8 @@ class Certificates:
     def __init__(self, files: Files) -> None:
         """Invalid if the files are not what they should be."""
         self._files = files
-        self._seen = self._stamps()
         try:
-            self._context = self._read()
+            self._read(asks=files.client_ca is not None)
         except (OSError, ssl.SSLError) as error:
             raise Invalid(
                 f"the certificate {files.certificate} cannot be used: {error}",
@@ -139,66 +140,48 @@ class Certificates:
                 "WINDLASS_TLS__KEY; windlass certs init makes some to try out",
             ) from error
 
-    def for_grpc(self) -> grpc.ServerCredentials:
-        """Looked at anew by every connection, in gRPC's own threads. The library can require
-        callers' certificates or ask for none, so whoever has only a token needs another door."""
+    def for_grpc(self) -> ssl.SSLContext:
+        """Whoever has only a token needs an address of their own where certificates are asked for,
+        since those are required then."""
         return self._greeting(asks=self._files.client_ca is not None and not self._files.apart)
 
-    def for_clients(self) -> grpc.ServerCredentials:
-        """The same for the door that only callers with certificates come in by."""
+    def for_clients(self) -> ssl.SSLContext:
+        """The same for the address where only callers with certificates connect."""
         return self._greeting(asks=True)
 
-    def _greeting(self, *, asks: bool) -> grpc.ServerCredentials:
-        seen = self._seen
-
-        def changed() -> grpc.ServerCertificateConfiguration | None:
-            nonlocal seen
-            stamps = self._stamps()
-            if stamps == seen:
-                return None
-            try:
-                self._read()
-                fresh = self._configuration()
-            except (OSError, ssl.SSLError) as error:
-                log.warning("the new certificate cannot be used", error=str(error))
-                return None
-            seen = stamps
-            return fresh
-
-        credentials: grpc.ServerCredentials = grpc.dynamic_ssl_server_credentials(
-            self._configuration(),
-            changed,  # type: ignore[arg-type]
-            asks,
-        )
-        return credentials
-
     def for_http(self) -> ssl.SSLContext:
-        """Its own certificate is never shown: each connection is handed the newest."""
-        greeting = self._read()
-        greeting.sni_callback = self._greet
+        return self._greeting(asks=False, protocols=())
+
+    def _greeting(self, *, asks: bool, protocols: Sequence[str] = GRPC) -> ssl.SSLContext:
+        """A context whose own certificate is never shown: each connection is handed the newest."""
+        newest = self._read(asks=asks, protocols=protocols)
+        seen = self._stamps()
+
+        def greet(connection: ssl.SSLObject, _name: str, _context: ssl.SSLContext) -> None:
+            nonlocal newest, seen
+            stamps = self._stamps()
+            if stamps != seen:
+                try:
+                    newest = self._read(asks=asks, protocols=protocols)
+                    seen = stamps
+                except (OSError, ssl.SSLError) as error:
+                    log.warning("the new certificate cannot be used", error=str(error))
+            connection.context = newest
+
+        greeting = self._read(asks=asks, protocols=protocols)
+        greeting.sni_callback = greet
         return greeting
 
-    def _greet(self, connection: ssl.SSLObject, _name: str, _context: ssl.SSLContext) -> None:
-        stamps = self._stamps()
-        if stamps != self._seen:
-            try:
-                self._context = self._read()
-                self._seen = stamps
-            except (OSError, ssl.SSLError) as error:
-                log.warning("the new certificate cannot be used", error=str(error))
-        connection.context = self._context
-
-    def _read(self) -> ssl.SSLContext:
+    def _read(self, *, asks: bool = False, protocols: Sequence[str] = ()) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(self._files.certificate, self._files.key)
+        if protocols:
+            context.set_alpn_protocols(list(protocols))
+        if asks and self._files.client_ca is not None:
+            context.load_verify_locations(self._files.client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
         return context
-
-    def _configuration(self) -> grpc.ServerCertificateConfiguration:
-        files = self._files
-        pair = (files.key.read_bytes(), files.certificate.read_bytes())
-        ca = files.client_ca.read_bytes() if files.client_ca else None
-        return grpc.ssl_server_certificate_configuration([pair], ca)
 
     def _stamps(self) -> tuple[int, ...]:
         named = (self._files.certificate, self._files.key, self._files.client_ca)

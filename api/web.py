@@ -5,8 +5,7 @@ Whether it is alive and ready everybody is told. Why not, and what it does, is f
 read; where nobody has to sign in, that is everybody."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 import uvicorn
@@ -19,11 +18,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from api.access import READ
+from api.connections import ConnectionLimits, ConnectionTable
 from api.door import CODES
 from api.errors import packed
 from api.gate import Gate, NoGate, permitted
+from api.http1 import Http1Server, HttpTimes
 from api.listening import bound
 from api.meters import Meters
+from api.origin import Network
 from api.rest import STATUSES, Exchange, unrouted
 from api.server import GRACE_SECONDS
 from api.tls import Certificates
@@ -45,6 +47,14 @@ class Check(NamedTuple):
     """What still works without it. Empty: we are not ready without it."""
 
 
+class HttpLimits(NamedTuple):
+    """What an operator decides about connections over HTTP."""
+
+    connections: ConnectionLimits = ConnectionLimits()
+    times: HttpTimes = HttpTimes()
+    proxies: Sequence[Network] = ()
+
+
 class Web:
     def __init__(
         self,
@@ -55,14 +65,16 @@ class Web:
         around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
         certificates: Certificates | None = None,
         gate: Gate | None = None,
+        limits: HttpLimits | None = None,
     ) -> None:
+        self._limits = limits or HttpLimits()
         self._gate = gate or NoGate()
         self._address = address
         self._checks = checks
         self._meters = meters
         self._certificates = certificates
         self._draining = False
-        self._server: _Server | None = None
+        self._server: Http1Server | None = None
         self._serving: asyncio.Task[None] | None = None
         self.app = Starlette(
             routes=[
@@ -90,11 +102,11 @@ class Web:
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=int(GRACE_SECONDS),
+            timeout_keep_alive=int(self._limits.times.idle),
         )
-        if self._certificates is not None:
-            config.load()
-            config.ssl = self._certificates.for_http()
-        self._server = _Server(config)
+        encrypted = self._certificates.for_http() if self._certificates else None
+        table = ConnectionTable(self._limits.connections, self._limits.proxies)
+        self._server = Http1Server(config, table, self._limits.times, encrypted)
         self._serving = asyncio.create_task(self._server.serve(sockets=[listening]))
         return f"{host}:{port}"
 
@@ -158,11 +170,3 @@ async def _looked(check: Check) -> tuple[str, bool]:
     if check.without:
         return f"[!]{check.name}: {why}; {check.without}", True
     return f"[-]{check.name}: {why}", False
-
-
-class _Server(uvicorn.Server):
-    """uvicorn without its signals: whoever runs us decides when we go down."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield

@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cli import config, versions
 from cli.calling import EDGE, Call
 from cli.complaints import Code, Complaint
 from cli.printing import Column
+from domain.payload_format import Migration
 
 if TYPE_CHECKING:
     import httpx2
@@ -73,6 +74,19 @@ class Finding:
     check: str
     detail: str
     do: str = ""
+
+
+class Temporal(Protocol):
+    """How our settings have the connection to Temporal."""
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def migration(self) -> Migration: ...
+
+    @property
+    def is_private(self) -> bool: ...
 
 
 async def examine(call: Call) -> int:
@@ -199,6 +213,22 @@ def _clock(date: str) -> Finding:
     return Finding(state, "clock", detail, "let both follow one time server")
 
 
+def _temporal(temporal: Temporal) -> Finding:
+    """What it means to reach Temporal, as our settings have it."""
+    if temporal.migration.reads_old:
+        detail = (
+            f"migration is {temporal.migration}: whoever reaches Temporal can have any step done"
+        )
+        do = "unset WINDLASS_TEMPORAL__MIGRATION once what an older release began has ended"
+        return Finding("warn", "temporal access", detail, do)
+    may = "whoever reaches Temporal can stop, delay and repeat work, and command none of their own"
+    if not temporal.is_private:
+        do = "set WINDLASS_TEMPORAL__CA_FILE, __CERT_FILE and __KEY_FILE, or have a private network"
+        where = f"without TLS to {temporal.address}"
+        return Finding("warn", "temporal access", f"{where}; {may}", do)
+    return Finding("ok", "temporal access", may)
+
+
 async def _here() -> AsyncIterator[Finding]:
     """What is needed on this side."""
     if path := shutil.which("kubectl"):
@@ -207,10 +237,12 @@ async def _here() -> AsyncIterator[Finding]:
         do = "install kubectl to use the clusters you make"
         yield Finding("warn", "kubectl", "not on PATH", do)
     try:
-        state = config.loaded().state
+        settings = config.loaded()
     except Complaint as error:
         yield Finding("fail", "settings", "; ".join(error.lines), error.do)
         return
+    yield _temporal(settings.temporal)
+    state = settings.state
     place = state.absolute()
     while not place.exists():
         place = place.parent
@@ -219,3 +251,17 @@ async def _here() -> AsyncIterator[Finding]:
     else:
         do = f"make {place} writable, or name another place with WINDLASS_STATE"
         yield Finding("fail", "state", f"{state} cannot be written", do)
+        return
+    yield _privacy()
+
+
+def _privacy() -> Finding:
+    """Whether what the processes on this machine keep is for their user alone."""
+    import logs
+
+    settings = config.loaded()
+    if not (found := logs.exposed(settings)):
+        return Finding("ok", "privacy", "nobody else can read what is kept")
+    named = ", ".join(map(str, found[:3])) + (" and more" if len(found) > 3 else "")
+    do = logs.close_to_others(settings, found)
+    return Finding("warn", "privacy", f"others can read {named}", do)

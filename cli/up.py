@@ -300,6 +300,7 @@ async def _stored(command: str) -> str:
 @contextmanager
 def _alone(state: Path) -> Iterator[None]:
     """Hold the folder's state: two sites on one state would be two truths."""
+    os.umask(0o077)  # what the parts of the site write is for nobody else to read
     path = _made(state) / "up.lock"
     try:
         file = path.open("a+")
@@ -322,7 +323,7 @@ def _alone(state: Path) -> Iterator[None]:
 
 def _made(folder: Path) -> Path:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         probe = folder / ".writable"
         probe.touch()
         probe.unlink()

@@ -134,21 +134,23 @@ def room_taken(cluster: ClusterInst, flavor: Flavor) -> Taken:
     )
 
 
-def check_fields(named: frozenset[str]) -> None:
+def check_fields(named: frozenset[str]) -> bool:
     """Refuse a change that names anything but the number of nodes. `named` are the leaves of its
-    mask; those of the key and of the override are harmless."""
-    refuse_if(not named, Refusal.CLUSTERINST_NOTHING)
-    own = {leaf for leaf in named if leaf not in _HARMLESS and not leaf.startswith("2.")}
-    refuse_if(own - {_NODES}, Refusal.CLUSTERINST_FIXED)
+    mask; those of the key and of the override are harmless. Returns whether the number is to
+    change: a mask of key fields alone is an update without change."""
+    own = named - _HARMLESS
     refuse_if(not own, Refusal.CLUSTERINST_NOTHING)
+    others = {leaf for leaf in own if leaf != _NODES and not leaf.startswith("2.")}
+    refuse_if(others, Refusal.CLUSTERINST_FIXED)
+    return _NODES in own
 
 
-def resized(cluster: ClusterInst, phase: Phase, nodes: int) -> ClusterInst:
-    """A cluster with another number of nodes."""
+def resized(cluster: ClusterInst, phase: Phase, nodes: int | None) -> ClusterInst:
+    """A cluster with another number of nodes; None keeps the present one. Whether it may have none
+    is for its resource manager to decide."""
     refuse_if(not cluster.masters, Refusal.CLUSTERINST_SINGLE)
     refuse_if(not may(CLUSTER_MOVES, Move.UPDATE, phase), Refusal.CLUSTERINST_NOT_READY)
-    refuse_if(nodes == 0, Refusal.CLUSTERINST_NO_NODES)
-    return cluster.model_copy(update={"nodes": nodes})
+    return cluster if nodes is None else cluster.model_copy(update={"nodes": nodes})
 
 
 def check_delete(phase: Phase, override: Override) -> None:

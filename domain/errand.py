@@ -43,6 +43,10 @@ BOOKED = frozenset({What.PLACE, What.LEAVE, What.END})
 """What only touches our own rows."""
 
 
+PASSING = ("until", "in_seconds", "beside")
+"""What may differ between two that ask for the same."""
+
+
 class Errand(Frozen):
     """What is due, on which turn: one that is done too late changes nothing."""
 
@@ -53,12 +57,14 @@ class Errand(Frozen):
     incarnation: int = 0
     until: datetime | None = None
     """When there is something to be done next, unless there is news."""
+    in_seconds: float | None = None
+    """How long that was off when it was said: whoever waits need not have the same clock."""
     beside: "Errand | None" = None
     """What is due as well, and does not keep this waiting: a copy that could not be removed."""
 
     def is_same(self, other: "Errand") -> bool:
         """Whether both ask for the same, whenever and whatever else is to be done."""
-        return self == other.model_copy(update={"until": self.until, "beside": self.beside})
+        return self == other.model_copy(update={name: getattr(self, name) for name in PASSING})
 
 
 class Leftover(Frozen):
@@ -116,6 +122,8 @@ class Emptying(Frozen):
     """Those that were told to leave just now."""
     until: datetime | None = None
     """By when all of them have to have left."""
+    in_seconds: float | None = None
+    """How long that was off when it was said."""
 
 
 def due(of: Standing, now: datetime) -> Errand:
@@ -134,13 +142,15 @@ def due(of: Standing, now: datetime) -> Errand:
         return again
     if what is What.OVER and within_reach:
         what = What.WAIT  # a copy could not be removed, and is tried again
+    until = _next(of, now) if what in (What.WAIT, What.ATTEND) else None
     return Errand(
         uid=of.uid,
         what=what,
         turn=of.turn,
         node=of.node,
         incarnation=of.incarnation,
-        until=_next(of, now) if what in (What.WAIT, What.ATTEND) else None,
+        until=until,
+        in_seconds=(until - now).total_seconds() if until is not None else None,
         beside=again,
     )
 

@@ -116,6 +116,9 @@ class NodeView(Frozen):
     instances: int = 0
 
 
+ADDRESSLESS = frozenset({"process", "simulated"})
+"""Runtimes whose instances have no address of their own: they are reached at their node's."""
+
 PREFIX = 24
 """The bits of a node's network: .0 is the network, .1 the gateway, .254 the last instance."""
 

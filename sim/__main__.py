@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from agent.crm.crm import cloudlet_key
 from agent.crm.serving import serve as manage
 from domain.errors import DomainError, Invalid, Unavailable
-from logs import start_log
+from logs import keep_private, start_log
 from settings import Settings, read
 from sim import troubles
 from sim.crm import practice
@@ -120,7 +120,7 @@ def ceph_password(ceph: Ceph) -> str:
 
 
 def _made(path: Path, secret: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.touch(mode=0o600)
     path.write_text(secret)
 
@@ -179,6 +179,7 @@ def main() -> int:
     try:
         settings = read()
         start_log(settings)
+        keep_private(settings)
         uvloop.run(work(given, settings))
     except MissingKeyError as error:
         return _refused(str(error), "set WINDLASS_MAAS__API_KEY or WINDLASS_MAAS__API_KEY_FILE")

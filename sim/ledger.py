@@ -25,10 +25,11 @@ class Ledger:
         self._file: int | None = None
         if path is None:
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.exists():
             self._read(path)
         fresh = path.with_suffix(".new")
+        fresh.touch(mode=0o600)
         fresh.write_text("".join(line + "\n" for line in self._lines.values()))
         fresh.replace(path)
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

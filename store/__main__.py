@@ -13,6 +13,7 @@ python -m store registry HOST [USER]
 
 import argparse
 import asyncio
+import os
 import secrets
 import sys
 from collections.abc import Sequence
@@ -65,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     registry.add_argument("host", help="with its port, if it has one of its own")
     registry.add_argument("user", nargs="?", default="", help="nobody: what is kept is forgotten")
     given = parser.parse_args(arguments)
+    os.umask(0o077)  # what is written is for nobody else to read
     try:
         return asyncio.run(_run(given))
     except DomainError as error:

@@ -254,7 +254,7 @@ async def delete(
     operation = tracked.record(session, plan, ask, supersedes=superseded, parent=parent)
     if refs is not None:
         await cloudlet_refs.give_back(session, refs, row)
-    tracked.claim(row, operation, terms, Aim.DELETE)
+    await tracked.claim(session, row, operation, terms, Aim.DELETE)
     if override.ignores_crm or cloudlet.is_default:
         await settling.remove(session, row)
         await session.flush()

@@ -2,9 +2,9 @@
 
 Followers look at what a record is now, so a change says no more than whose it was. On PostgreSQL
 numbers are given out before transactions commit, so whoever went by them alone would pass one that
-is still open; therefore nobody is shown what is not older than every open transaction, and what was
-written after something else had been committed never comes before it. On SQLite writers take turns,
-and the numbers will do."""
+is still open; therefore nobody is shown what is not older than every open transaction of ours
+(`store/visibility.py`), and what was written after something else had been committed never comes
+before it. On SQLite writers take turns, and the numbers will do."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -16,6 +16,7 @@ from domain.frozen import Frozen
 from domain.record import Noun
 from store.engine import Store, reading, transaction
 from store.rows import ChangeRow, now, table_of
+from store.visibility import horizon
 
 PAGE = 1000
 
@@ -23,8 +24,6 @@ CHANNEL = "windlass_changes"
 """Where PostgreSQL tells those who listen that something has been committed."""
 
 _ERA = text("pg_current_xact_id()::text::bigint")
-_OLDEST = text("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
-_OVER = text("changes.era < pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
 
 
 class Place(Frozen):
@@ -60,12 +59,14 @@ class Changes(Store):
         read all there is."""
         if self._database.is_sqlite:
             return Place(number=await session.scalar(select(func.max(ChangeRow.number))) or 0)
-        return Place(era=await session.scalar(_OLDEST) or 0)
+        return Place(era=await horizon(session))
 
     @reading
     async def since(self, session: AsyncSession, place: Place) -> Sequence[Change]:
         """What was changed past a place, the earliest first, and a page of it at most."""
-        over: ColumnElement[bool] = true() if self._database.is_sqlite else _OVER  # type: ignore[assignment]
+        over: ColumnElement[bool] = true()
+        if not self._database.is_sqlite:
+            over = ChangeRow.era < await horizon(session)  # before what is read by it
         past = tuple_(ChangeRow.era, ChangeRow.number) > tuple_(place.era, place.number)
         rows = await session.scalars(
             select(ChangeRow)

@@ -58,11 +58,11 @@ class ClusterInsts(Store):
         self,
         session: AsyncSession,
         key: ClusterInstKey,
-        nodes: int,
+        nodes: int | None,
         override: Override,
         ask: Ask,
     ) -> Requested:
-        """Another number of nodes, with what they take."""
+        """Another number of nodes, with what they take. None: an update without change."""
         if earlier := await answers.answered(session, ask):
             return Requested(operation=operations.as_operation(earlier))
         await tracked.refuse_unready(session, key.cloudlet, override)
@@ -79,7 +79,7 @@ class ClusterInsts(Store):
         row.nodes_before, row.facts = before.nodes, after.model_dump_json()
         taken = await settling.taken_by(session, row)
         info = await tracked.info_of(session, key.cloudlet)
-        if self._terms.enforces and nodes > before.nodes and info is not None:
+        if self._terms.enforces and after.nodes > before.nodes and info is not None:
             others = minus(cloudlet_refs.usage(refs), Taken.model_validate_json(row.taken))
             check_room(info, plus(others, taken))
         await cloudlet_refs.swap(session, refs, row, taken)
@@ -223,7 +223,7 @@ async def delete(
         row.before = row.before if row.phase == Phase.DELETE_PREPARE else row.phase
         prepared = led(CLUSTER_MOVES, Phase(row.phase), Move.PREPARE, override=override)
         await tracked.move(session, row, prepared)
-        tracked.claim(row, operation, terms, Aim.DELETE)
+        await tracked.claim(session, row, operation, terms, Aim.DELETE)
         asked = Requested(operation=operations.as_operation(operation))
     else:
         await cloudlet_refs.give_back(session, refs, row)
@@ -246,7 +246,7 @@ async def proceed(
         key = ClusterInst.model_validate_json(row.facts).key.cloudlet
         await cloudlet_refs.give_back(session, await cloudlet_refs.held(session, key), row)
     await tracked.move(session, row, led(CLUSTER_MOVES, Phase(row.phase), Move.DELETE))
-    tracked.claim(row, operation, terms, Aim.DELETE)
+    await tracked.claim(session, row, operation, terms, Aim.DELETE)
 
 
 WAYS: dict[Aim, tuple[Move, ...]] = {
@@ -266,7 +266,7 @@ async def _asked(
     terms: Terms,
 ) -> Requested:
     """Put it before the resource manager; or, if that is not asked, have it done now."""
-    tracked.claim(row, operation, terms, aim)
+    await tracked.claim(session, row, operation, terms, aim)
     if not override.ignores_crm:
         asked = led(CLUSTER_MOVES, Phase(row.phase), *WAYS[aim], override=override)
         await tracked.move(session, row, asked)

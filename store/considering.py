@@ -11,9 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.errand import Errand, Leftover, Standing, What, due
 from domain.instance import InstanceUid, Phase, Wish
 from domain.node import AWAY, NodePhase
+from store.clock import moment
 from store.fleet import shut
 from store.node_rows import InstanceRow, NodeRow, PlacementRow
-from store.rows import now
 
 _LOCKED = (
     select(InstanceRow)
@@ -58,10 +58,10 @@ async def considered(session: AsyncSession, rows: Collection[InstanceRow]) -> di
         )
         left[each.uid].append(leftover)
     nodes = await _nodes(session, rows)
-    found, moment = {}, now()
+    found, present = {}, await moment(session)
     for row in rows:
-        errand = due(_standing(row, nodes.get(row.node), left[row.uid]), moment)
-        row.heeded, row.heard = True, moment
+        errand = due(_standing(row, nodes.get(row.node), left[row.uid]), present)
+        row.heeded, row.heard = True, present
         row.closed = errand.what is What.OVER and row.ended is not None
         found[row.uid] = errand
     return found

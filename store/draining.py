@@ -6,9 +6,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.errand import Emptying
 from domain.instance import InstanceUid, Phase, Wish, outlives_node
 from store import moves
+from store.clock import moment
 from store.engine import Store, transaction
 from store.node_rows import InstanceRow, NodeRow
-from store.rows import now
 
 AT_ONCE = 8
 """So many leave a node at the same time."""
@@ -33,7 +33,8 @@ class Draining(Store):
         if not here:
             row.drain_until, row.says = None, "drained"
             return Emptying(over=True)
-        overdue = row.drain_until <= now()
+        left = (row.drain_until - await moment(session)).total_seconds()
+        overdue = left <= 0
         room = AT_ONCE - sum(each.evicted for each in here)
         told = []
         for each in here:
@@ -52,4 +53,4 @@ class Draining(Store):
             else:
                 continue
             told.append(InstanceUid(each.uid))
-        return Emptying(left=len(here), told=tuple(told), until=row.drain_until)
+        return Emptying(left=len(here), told=tuple(told), until=row.drain_until, in_seconds=left)

@@ -22,7 +22,9 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from domain.errors import Invalid, Unavailable
 from store import rehearsal
+from store.clock import Clock
 from store.sqlite import Connection
+from store.visibility import APPLICATION
 
 TRIES = 8
 """How often a colliding transaction is run before its error is the caller's."""
@@ -65,10 +67,12 @@ class Database:
             options["pool_use_lifo"] = True  # the connection used last has its pages in memory
         else:
             options["pool_pre_ping"] = True
+            options["connect_args"] = {"server_settings": {"application_name": APPLICATION}}
         self.engine = create_async_engine(self.url, **options)
         self._engines = {
             writes: self.engine.execution_options(writes=writes) for writes in (False, True)
         }
+        self.clock = Clock(is_sqlite=self.is_sqlite)
         # One writer of this process at a time: SQLite's own waiting polls, a lock is handed over.
         self._writing = asyncio.Lock() if self.is_sqlite else None
         if self.is_sqlite:
@@ -80,6 +84,7 @@ class Database:
         """A transaction that commits if the block ends well."""
         async with self._writing if writes and self._writing else nullcontext():
             fresh = AsyncSession(self._engines[writes], expire_on_commit=False)
+            self.clock.join(fresh, writes=writes)
             async with fresh as session, session.begin():
                 yield session
 

@@ -29,6 +29,7 @@ from domain.instance import (
 from domain.node import NodePhase
 from domain.operation import Ask
 from store import answers, moves
+from store.clock import moment
 from store.engine import Database, Store, reading, transaction
 from store.node_rows import InstanceEventRow, InstanceRow, NodeRow, PlacementRow
 from store.rows import AnswerRow, now
@@ -70,6 +71,7 @@ class Instances(Store):
             )
         row = _row(spec, ask, incarnation=latest.incarnation if latest else 0)
         row.spec = self._sealed(session, row.uid, spec).model_dump_json()
+        row.heard = await moment(session)
         session.add(row)
         moves.tell(session, row)
         answers.remember(session, ask, row.uid)

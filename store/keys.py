@@ -111,7 +111,7 @@ def _written(keys: Keys) -> bytes:
 
 def _made(path: Path) -> bytes:
     """Two processes may start at once: the file appears whole, and the first one wins."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = _beside(path)
     _write(fresh, os.urandom(KEY_BYTES))
     try:

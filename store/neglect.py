@@ -7,9 +7,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.instance import InstanceUid
 from domain.node import AWAY, LIVING
+from store.clock import moment
 from store.engine import Database, Store, reading
 from store.node_rows import InstanceRow, NodeRow, PlacementRow
-from store.rows import now
 
 UNHEARD = timedelta(minutes=25)
 """A workflow looks at its row every ten minutes."""
@@ -30,18 +30,18 @@ class Neglect(Store):
 
         Who takes a node's lease away rouses all that it carried. Until that has had its time they
         are not neglected, and to rouse them once more would be in their way."""
-        moment = now()
+        present = await moment(session)
         open_ = InstanceRow.closed.is_(False)
-        unheeded = (InstanceRow.heeded.is_(False)) & (InstanceRow.heard < moment - patience)
-        unheard = or_(unheeded, InstanceRow.heard < moment - UNHEARD)
+        unheeded = (InstanceRow.heeded.is_(False)) & (InstanceRow.heard < present - patience)
+        unheard = or_(unheeded, InstanceRow.heard < present - UNHEARD)
         waiting = select(InstanceRow.uid).where(open_, unheard).order_by(InstanceRow.heard)
-        silent = NodeRow.heard < moment - self._lost - patience
+        silent = NodeRow.heard < present - self._lost - patience
         homeless = (
             select(InstanceRow.uid)
             .join(NodeRow, NodeRow.id == InstanceRow.node)
             .where(open_, NodeRow.phase.in_(AWAY), silent)
         )
-        due = or_(PlacementRow.waits_until.is_(None), PlacementRow.waits_until <= moment)
+        due = or_(PlacementRow.waits_until.is_(None), PlacementRow.waits_until <= present)
         leftovers = (
             select(PlacementRow.uid)
             .join(NodeRow, NodeRow.id == PlacementRow.node)

@@ -1,10 +1,11 @@
 """Nodes: registered, heard of, given up for lost, and emptied.
 
 A node lives by a lease: whatever it says renews it, and one that is silent for too long is lost,
-whoever notices. What ran there is then its instances' own business: each has a workflow, which
-finds its node gone."""
+whoever notices. All times of nodes are those of the database's clock (`store/clock.py`). What ran
+there is then its instances' own business: each has a workflow, which finds its node gone."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from pydantic import Field
@@ -29,6 +30,7 @@ from domain.node import (
     network,
 )
 from domain.placement import CEILING, Amounts, below
+from store.clock import Reading, moment
 from store.engine import Database, Store, reading, transaction
 from store.labels import labels_of, written
 from store.node_rows import InstanceRow, NodeRow, PlacementRow
@@ -54,8 +56,8 @@ class Beat(Frozen):
 
     node: str
     used: Amounts
-    heard: datetime
-    """When that was, which is before it is written down."""
+    heard: float
+    """When that was, which is before it is written down, by this machine's monotonic time."""
 
 
 class Nodes(Store):
@@ -68,9 +70,11 @@ class Nodes(Store):
     async def register(self, session: AsyncSession, who: Candidate) -> Registered:
         """Take a node in, or back. The same one again is given what it had."""
         row = await session.get(NodeRow, who.id, with_for_update=True)
-        if row is not None and (no := self._refused(row, who)) is not None:
+        present = await moment(session)
+        if row is not None and (no := self._refused(row, who, present)) is not None:
             return no
-        subnet = row.subnet if row is not None and row.subnet else await self._subnet(session)
+        kept = row.subnet if row is not None else None
+        subnet = kept or await self._subnet(session, present)
         if subnet is None:
             says = f"no subnet left in {self._leases.subnets}"
             return Registered(outcome=Welcome.NO_SUBNET, says=says)
@@ -82,7 +86,7 @@ class Nodes(Store):
         row.address, row.fingerprint = who.address, who.fingerprint
         row.ceiling = self._leases.ceilings.get(who.pool, self._leases.ceiling)
         row.pool, row.labels, row.runtime = who.pool, written(who.labels), who.runtime
-        row.heard = now()
+        row.heard = present
         welcome = "Welcome to the cluster"
         return Registered(outcome=Welcome.WELCOME, says=welcome, subnet=subnet)
 
@@ -107,9 +111,9 @@ class Nodes(Store):
                 reason="NODE_WITHOUT_LIMIT",
                 do="send resource.limit with every RUNNING",
             )
-        row.phase, row.says, row.heard = HEARD[said], says, now()
+        row.phase, row.says, row.heard = HEARD[said], says, await moment(session)
         if row.phase == NodePhase.GONE:
-            self._gone(row, says or "Bye from the cluster")
+            self._gone(row, says or "Bye from the cluster", row.heard)
         if limit is not None:
             row.limit_cpu, row.limit_memory, row.limit_disk = limit.cpu, limit.memory, limit.disk
             row.room_cpu = below(limit.cpu, row.ceiling)
@@ -124,6 +128,7 @@ class Nodes(Store):
         if not beats:
             return set()
         table = table_of(NodeRow)
+        present, passed = await moment(session), time.monotonic()
         await session.execute(
             update(table)
             .where(table.c.id == bindparam("node"), table.c.phase == NodePhase.RUNNING)
@@ -133,7 +138,14 @@ class Nodes(Store):
                 used_memory=bindparam("memory"),
                 used_disk=bindparam("disk"),
             ),
-            [{"node": beat.node, "at": beat.heard, **beat.used.model_dump()} for beat in beats],
+            [
+                {
+                    "node": beat.node,
+                    "at": present - timedelta(seconds=passed - beat.heard),
+                    **beat.used.model_dump(),
+                }
+                for beat in beats
+            ],
         )
         running = await session.scalars(
             select(NodeRow.id).where(
@@ -150,27 +162,42 @@ class Nodes(Store):
         if row is None or row.phase == NodePhase.GONE:
             return False
         row.phase = NodePhase.GONE
-        self._gone(row, "Bye from the cluster")
+        self._gone(row, "Bye from the cluster", await moment(session))
         return True
 
     @transaction
-    async def expire(self, session: AsyncSession) -> list[str]:
-        """Give up for lost whoever has been silent for too long. Returns who it was."""
+    async def expire(self, session: AsyncSession, at: datetime | None = None) -> list[str]:
+        """Give up for lost whoever has been silent for too long, as the clock stood `at`, or
+        stands now. Returns who it was."""
+        present = at or await moment(session)
         lost = (
             update(NodeRow)
-            .where(NodeRow.phase.in_(LIVING), NodeRow.heard < now() - self._leases.lost)
+            .where(NodeRow.phase.in_(LIVING), NodeRow.heard < present - self._leases.lost)
             .values(phase=NodePhase.LOST, says="it was not heard of any more")
             .returning(NodeRow.id)
             .execution_options(synchronize_session=False)
         )
         return list(await session.scalars(lost))
 
+    @transaction
+    async def clock(self, session: AsyncSession) -> Reading:
+        """The clock by which leases are judged."""
+        return await self._database.clock.read(session)
+
+    @transaction
+    async def reset(self, session: AsyncSession) -> None:
+        """Have leases that were renewed before the clock was set back run from now at the
+        latest."""
+        present = await moment(session)
+        ahead = update(NodeRow).where(NodeRow.phase.in_(LIVING), NodeRow.heard > present)
+        await session.execute(ahead.values(heard=present))
+
     @reading
-    async def next_end(self, session: AsyncSession) -> datetime | None:
-        """When the first lease ends that is not renewed before."""
+    async def next_end(self, session: AsyncSession) -> timedelta | None:
+        """How long until the first lease ends that is not renewed before."""
         first = select(func.min(NodeRow.heard)).where(NodeRow.phase.in_(LIVING))
         heard = await session.scalar(first)
-        return heard + self._leases.lost if heard is not None else None
+        return heard + self._leases.lost - await moment(session) if heard is not None else None
 
     @transaction
     async def cordon(self, session: AsyncSession, node: str, cordoned: bool) -> NodeView:
@@ -180,27 +207,33 @@ class Nodes(Store):
         row.cordoned = cordoned
         if not cordoned:
             row.drain_until = None
-        return self._view(row, await _instances(session, row.id))
+        return await self._shown(session, row)
 
     @transaction
     async def drain(self, session: AsyncSession, node: str, within: timedelta) -> NodeView:
         """Have a node emptied, by then at the latest. Asking again sets another time."""
         row = await self._held(session, node)
-        row.cordoned, row.drain_until = True, now() + within
-        return self._view(row, await _instances(session, row.id))
+        row.cordoned, row.drain_until = True, await moment(session) + within
+        return await self._shown(session, row)
 
     @reading
     async def get(self, session: AsyncSession, node: str) -> NodeView:
         row = await session.get(NodeRow, node)
         if row is None:
             raise _unknown(node, "windlass node list shows those that there are")
-        return self._view(row, await _instances(session, node))
+        return await self._shown(session, row)
+
+    @reading
+    async def runtimes(self, session: AsyncSession, nodes: Collection[str]) -> dict[str, str]:
+        """What runs instances on some nodes, by their ids."""
+        found = select(NodeRow.id, NodeRow.runtime).where(NodeRow.id.in_(nodes))
+        return {row.id: row.runtime for row in await session.execute(found)}
 
     @reading
     async def find(self, session: AsyncSession, node: str) -> NodeView | None:
         """The same, if there is one."""
         row = await session.get(NodeRow, node)
-        return self._view(row, await _instances(session, node)) if row is not None else None
+        return await self._shown(session, row) if row is not None else None
 
     @reading
     async def all(self, session: AsyncSession, *, gone: bool = False) -> list[NodeView]:
@@ -215,7 +248,8 @@ class Nodes(Store):
         )
         counts = dict(counted.all())
         rows = await session.scalars(query)
-        return [self._view(row, counts.get(row.id, 0)) for row in rows]
+        present = await moment(session)
+        return [self._view(row, counts.get(row.id, 0), present) for row in rows]
 
     @reading
     async def strays(
@@ -241,10 +275,10 @@ class Nodes(Store):
         query = select(PlacementRow.uid).where(PlacementRow.node.in_(nodes)).distinct()
         return [InstanceUid(uid) for uid in await session.scalars(query)]
 
-    def _refused(self, row: NodeRow, who: Candidate) -> Registered | None:
+    def _refused(self, row: NodeRow, who: Candidate, present: datetime) -> Registered | None:
         """Why a node that is known cannot be taken for this one."""
         same_key = row.fingerprint == who.fingerprint
-        alive = row.phase in LIVING and now() - row.heard < self._leases.lost
+        alive = row.phase in LIVING and present - row.heard < self._leases.lost
         if alive and (not same_key or row.address != who.address):
             with_ = f"another {'address' if same_key else 'key'}"
             says = f"{who.id} is in use by a live node with {with_}"
@@ -254,10 +288,10 @@ class Nodes(Store):
             return Registered(outcome=Welcome.BAD_CERTIFICATE, says=says)
         return None
 
-    async def _subnet(self, session: AsyncSession) -> str | None:
+    async def _subnet(self, session: AsyncSession, present: datetime) -> str | None:
         """The lowest subnet that is free; one whose quarantine is over is taken from its last
         holder."""
-        past = (NodeRow.phase == NodePhase.GONE) & (NodeRow.subnet_until <= now())
+        past = (NodeRow.phase == NodePhase.GONE) & (NodeRow.subnet_until <= present)
         await session.execute(update(NodeRow).where(past).values(subnet=None, subnet_until=None))
         held = await session.scalars(select(NodeRow.subnet).where(NodeRow.subnet.is_not(None)))
         return lowest_free(self._network, {subnet for subnet in held if subnet})
@@ -276,12 +310,16 @@ class Nodes(Store):
             )
         return row
 
-    def _gone(self, row: NodeRow, says: str) -> None:
+    def _gone(self, row: NodeRow, says: str, present: datetime) -> None:
         row.says = says
         row.cordoned, row.drain_until = False, None
-        row.subnet_until = now() + self._leases.quarantine
+        row.subnet_until = present + self._leases.quarantine
 
-    def _view(self, row: NodeRow, instances: int) -> NodeView:
+    async def _shown(self, session: AsyncSession, row: NodeRow) -> NodeView:
+        return self._view(row, await _instances(session, row.id), await moment(session))
+
+    def _view(self, row: NodeRow, instances: int, present: datetime) -> NodeView:
+        silent = present - row.heard
         return NodeView(
             id=row.id,
             phase=NodePhase(row.phase),
@@ -293,8 +331,8 @@ class Nodes(Store):
             labels=labels_of(row.labels),
             cordoned=row.cordoned,
             draining=row.drain_until is not None,
-            suspect=row.phase not in AWAY and now() - row.heard > self._leases.suspect,
-            heard=row.heard,
+            suspect=row.phase not in AWAY and silent > self._leases.suspect,
+            heard=now() - silent,
             limit=Amounts(cpu=row.limit_cpu, memory=row.limit_memory, disk=row.limit_disk),
             reserved=Amounts(cpu=row.taken_cpu, memory=row.taken_memory, disk=row.taken_disk),
             used=Amounts(cpu=row.used_cpu, memory=row.used_memory, disk=row.used_disk),

@@ -19,9 +19,9 @@ from domain.instance import (
     restarts,
 )
 from store import moves
+from store.clock import moment
 from store.engine import Store, reading, transaction
 from store.node_rows import InstanceRow, NodeRow, PlacementRow
-from store.rows import now
 
 ENDINGS = frozenset({Phase.TERMINATED, Phase.FAILED})
 
@@ -68,7 +68,7 @@ class Observing(Store):
             moves.avoid(row, frozenset())
         match report.phase:
             case Phase.RUNNING:
-                _runs(session, row, report)
+                await _runs(session, row, report)
             case Phase.STOPPING if report.says == STOPPED:
                 _rests(session, row, report)
                 return False
@@ -96,9 +96,9 @@ class Observing(Store):
         )
 
 
-def _runs(session: AsyncSession, row: InstanceRow, report: Report) -> None:
+async def _runs(session: AsyncSession, row: InstanceRow, report: Report) -> None:
     if row.phase != Phase.RUNNING:
-        row.running_since = now()
+        row.running_since = await moment(session)
     row.has_run = True
     if report.used is not None:
         row.used_cpu, row.used_memory = report.used.cpu, report.used.memory
@@ -117,18 +117,18 @@ def _rests(session: AsyncSession, row: InstanceRow, report: Report) -> None:
 
 async def _ended(session: AsyncSession, row: InstanceRow, report: Report) -> None:
     """It has ended by itself: it is over, or is run again where it was, after a pause."""
-    spec, moment = moves.spec_of(row), now()
+    spec, present = moves.spec_of(row), await moment(session)
     badly = report.phase is Phase.FAILED
     if not restarts(spec.restart, badly=badly):
         await moves.over(session, row, report.phase, report.says)
         return
-    if _was_stable(row.running_since, moment):
+    if _was_stable(row.running_since, present):
         row.restarts = 0
     wait = pause(row.restarts)
     moves.decide(row)
     row.heeded = True  # its workflow waits for this very answer
     row.restarts += 1
-    row.waits_until = moment + wait
+    row.waits_until = present + wait
     row.running_since = None
     await moves.anew(session, row)
     said = f"{report.says or report.phase}; run again in {wait.total_seconds():g} s"

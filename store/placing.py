@@ -16,6 +16,7 @@ from domain.errors import Failure, Unavailable
 from domain.instance import InstanceSpec, InstanceUid, Phase, Wish, outlives_node
 from domain.placement import Request, Verdict, judged, refusal
 from store import moves
+from store.clock import moment
 from store.considering import considered, locked
 from store.engine import Database, Store, reading, transaction
 from store.fleet import Fleet
@@ -23,7 +24,6 @@ from store.gather import Gather
 from store.leaving import leave
 from store.node_rows import InstanceRow, PlacementRow
 from store.reserving import Reserving, Seeker
-from store.rows import now
 
 AT_ONCE = 32
 """So many are placed in one transaction at most."""
@@ -114,7 +114,7 @@ class Placing(Store):
         if errand.what is What.CLEAN:
             placement = await session.get(PlacementRow, (errand.node, errand.uid))
             if placement is not None:
-                placement.waits_until = now() + RETRIES
+                placement.waits_until = await moment(session) + RETRIES
             return
         if row.turn != errand.turn or row.ended is not None:
             return
@@ -127,7 +127,7 @@ class Placing(Store):
             await moves.release(session, row, left=True)
             moves.move(session, row, Phase.SCHEDULING, said)
         else:
-            row.waits_until = now() + RETRIES
+            row.waits_until = await moment(session) + RETRIES
 
     @reading
     async def plan(self, session: AsyncSession, spec: InstanceSpec) -> list[Verdict]:
@@ -186,7 +186,7 @@ class Placing(Store):
             await moves.over(session, row, Phase.FAILED, said)
             return
         moves.decide(row)
-        row.waits_until = now() + RETRIES
+        row.waits_until = await moment(session) + RETRIES
         moves.avoid(row, frozenset())
         moves.move(session, row, Phase.SCHEDULING, f"waits for room: {said}")
 

@@ -373,3 +373,13 @@ class ControllerRow(Row):
 
     address: Mapped[str] = mapped_column(SORTED, primary_key=True)
     until: Mapped[datetime]
+
+
+class ClockRow(Row):
+    """What is added to the machine's monotonic time since a boot to know the time. On SQLite only:
+    PostgreSQL has a clock of its own."""
+
+    __tablename__ = "clocks"
+
+    boot: Mapped[str] = mapped_column(ID, primary_key=True)
+    offset: Mapped[float]

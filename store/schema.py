@@ -93,7 +93,8 @@ def _draft(connection: Connection, message: str) -> Path:
 
 def _make_room(file: Path) -> None:
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file.touch(mode=0o600)
     except OSError as error:
         raise Unavailable(
             f"the directory {file.parent} cannot be made: {error.strerror}",

@@ -105,17 +105,18 @@ class Seal:
             raise _unopened(reference, sealed.key) from error
         return Sealed(self.name, self._wrapped(reference, data_key), sealed.secret)
 
-    def close_one(self, purpose: str, secret: bytes) -> bytes:
-        """Seal one of very many things. Each has a key of its own, so that there may be any number
-        of them: no nonce comes twice under one key."""
+    def close_one(self, purpose: str, secret: bytes, bound: bytes = b"") -> bytes:
+        """Seal one of very many things, which opens only beside what it is bound to. Each has a
+        key of its own, so that there may be any number of them: no nonce comes twice under one
+        key."""
         salt = os.urandom(SALT_BYTES)
-        return salt + self.derived(salt, purpose, self.name).encrypt(FIRST, secret, None)
+        return salt + self.derived(salt, purpose, self.name).encrypt(FIRST, secret, bound or None)
 
-    def open_one(self, purpose: str, sealed: bytes, name: str) -> bytes:
-        """What was sealed so, for that purpose, with the key of that name."""
+    def open_one(self, purpose: str, sealed: bytes, name: str, bound: bytes = b"") -> bytes:
+        """What was sealed so, for that purpose, bound to that, with the key of that name."""
         salt, rest = sealed[:SALT_BYTES], sealed[SALT_BYTES:]
         try:
-            return self.derived(salt, purpose, name).decrypt(FIRST, rest, None)
+            return self.derived(salt, purpose, name).decrypt(FIRST, rest, bound or None)
         except (InvalidTag, ValueError) as error:  # ValueError: cut short
             raise Failed(
                 f"a {purpose} does not open with key {name}",

@@ -20,8 +20,9 @@ from domain.refusal import Refusal
 from domain.tracking import APP_MOVES, CLUSTER_MOVES, Move, Moves, Phase, led
 from domain.usage import Taken
 from store import cloudlet_refs, operations, tracked
+from store.clock import moment
 from store.edge_rows import AppInstRow, CloudletRefsRow, ClusterInstRow
-from store.rows import OperationRow, RecordRow, now
+from store.rows import OperationRow, RecordRow
 from store.tracked import AnyRow
 
 MOVES: dict[Noun, Moves] = {Noun.CLUSTER_INST: CLUSTER_MOVES, Noun.APP_INST: APP_MOVES}
@@ -36,7 +37,7 @@ async def settle(
     if operation.ended is not None or (row is not None and row.operation != operation.id):
         return Outlook(verdict=Verdict.OVER)
     phase = Phase(row.phase) if row is not None else Phase.NOT_PRESENT
-    left = (row.until - now()).total_seconds() if row is not None else 0.0
+    left = (row.until - await moment(session)).total_seconds() if row is not None else 0.0
     verdict = judge(plan.aim, phase, time_up=left <= 0)
     if verdict is Verdict.WAIT:
         return Outlook(verdict=verdict, left_seconds=left)
@@ -178,6 +179,8 @@ UNDOES: dict[Aim, Move] = {
 async def _undo(
     session: AsyncSession, operation: OperationRow, plan: InstancePlan, row: AnyRow
 ) -> None:
+    """What went wrong with a delete is told to who asked for it, and does not stay on an instance
+    that is kept."""
     if isinstance(row, ClusterInstRow) and row.phase == Phase.DELETE_PREPARE:
         await tracked.move(session, row, Phase(row.before))
         return
@@ -192,6 +195,7 @@ async def _undo(
     else:
         refs = await session.get_one(CloudletRefsRow, row.cloudlet, with_for_update=True)
         await cloudlet_refs.take(session, refs, row, await taken_by(session, row))
+        row.errors = "[]"
         await tracked.move(session, row, to)
 
 
@@ -209,6 +213,7 @@ async def _keep_app(session: AsyncSession, row: AppInstRow, to: Phase) -> bool:
             return False
         row.facts = kept.instance.model_dump_json(exclude_defaults=True)
         await cloudlet_refs.take(session, refs, row, kept.taken)
+    row.errors = "[]"
     await tracked.move(session, row, to)
     return True
 

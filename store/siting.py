@@ -190,7 +190,7 @@ async def write(
         await tracked.unlink(session, Noun.APP_INST, row.key)
     row.facts, row.errors = placed.instance.model_dump_json(exclude_defaults=True), "[]"
     row.runtime, row.created = "[]", now()
-    tracked.claim(row, operation, terms, Aim.CREATE)
+    await tracked.claim(session, row, operation, terms, Aim.CREATE)
     if spot.refs is not None:
         await cloudlet_refs.take(session, spot.refs, row, placed.taken)
     await tracked.link(session, Noun.APP_INST, row.key, _links(spot.app, placed.instance))

@@ -11,8 +11,9 @@ from domain.errors import Conflict
 from domain.frozen import Frozen
 from domain.operation import ACTIVE, TRACKED, Kind, Operation, OperationId, Stage
 from store import journal, operations
+from store.clock import moment
 from store.engine import Store, transaction
-from store.rows import ClusterRow, OperationRow, now
+from store.rows import ClusterRow, OperationRow
 
 FINAL: dict[Kind, str] = {
     Kind.DELETE_CLUSTER: "machines that are being given back are not ours to keep",
@@ -62,7 +63,7 @@ class Steering(Store):
         _refuse_a_delete(row, "paused", reason="NOT_PAUSABLE")
         _refuse_what_only_waits(row)
         if not row.paused_by:
-            row.paused_by, row.paused = who, now()
+            row.paused_by, row.paused = who, await moment(session)
             await _wished(session, row, f"paused by {who}; steps under way end")
         return operations.as_operation(row)
 
@@ -74,7 +75,7 @@ class Steering(Store):
         _refuse_what_is_over(row, "resumed")
         if row.paused is not None:
             if row.gate_until is not None:
-                row.gate_until += now() - row.paused
+                row.gate_until += await moment(session) - row.paused
             row.paused_by, row.paused = "", None
             await _wished(session, row, f"resumed by {who}")
         return operations.as_operation(row)
@@ -123,11 +124,12 @@ class Steering(Store):
             return Passage(open=True)
         if row.cancel_requested or row.stage not in ACTIVE:
             return Passage(lapsed=True)
+        present = await moment(session)
         if row.gate != gate or row.gate_until is None:
-            row.gate, row.gate_until = gate, now() + limit
+            row.gate, row.gate_until = gate, present + limit
             until = f"{row.gate_until:%Y-%m-%d %H:%M:%S} UTC"
             await _said(session, row, f"waits until {until} for {gate} to be approved")
-        left = (row.gate_until - (row.paused or now())).total_seconds()
+        left = (row.gate_until - (row.paused or present)).total_seconds()
         if left > 0:
             return Passage(left_seconds=left)
         _call_off(session, row, f"the gate before {gate}: nobody approved it within {limit}")

@@ -28,6 +28,7 @@ from domain.refusal import Refusal, refuse_if
 from domain.tracking import Phase
 from domain.wishes import refuse_wishes
 from store import changes, journal, operations, recording, shelf
+from store.clock import moment
 from store.edge_rows import AppInstRow, ClusterInstRow
 from store.rows import LinkRow, OperationRow, RecordRow, now, table_of
 
@@ -189,11 +190,13 @@ def blank() -> dict[str, Any]:
     }
 
 
-def claim(row: AnyRow, operation: OperationRow, terms: Terms, aim: Aim) -> None:
+async def claim(
+    session: AsyncSession, row: AnyRow, operation: OperationRow, terms: Terms, aim: Aim
+) -> None:
     """Let an operation have an instance from here on, and its resource manager so much time."""
     noun = Noun.CLUSTER_INST if isinstance(row, ClusterInstRow) else Noun.APP_INST
     row.operation = operation.id
-    row.until = now() + terms.patience.of(noun, aim)
+    row.until = await moment(session) + terms.patience.of(noun, aim)
 
 
 async def link(session: AsyncSession, noun: Noun, key: str, links: Iterable[Link]) -> None:

@@ -19,10 +19,12 @@ from domain.node import AWAY
 from domain.pod import TENANT, Image, Pod, PodState
 from domain.report import ImageGone, LogPiece, Report, Told
 from domain.window import PAGE
+from store.clock import moment
 from store.engine import Database, Store, reading, transaction
 from store.node_rows import NodeRow
 from store.pulse import Pulse
 from store.rows import now, table_of
+from store.visibility import horizon
 from store.window_rows import HappeningRow, ImageRow, LogRow, PodRow, ReporterRow
 
 CHUNKS = 64
@@ -32,7 +34,6 @@ READ = 20_000
 """How many pods are kept as they were read last: most of them have not changed since."""
 
 _ERA = text("pg_current_xact_id()::text::bigint")
-_OVER = text("happenings.era < pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
 
 
 def _away() -> ColumnElement[bool]:
@@ -156,10 +157,11 @@ class FleetWindow(Store):
     async def _happened(
         self, session: AsyncSession, after: Place, since_ns: int
     ) -> Sequence[Heard]:
+        over = await self._over(session)
         past = tuple_(HappeningRow.era, HappeningRow.number) > tuple_(after.era, after.number)
         rows = await session.scalars(
             select(HappeningRow)
-            .where(past, self._over, HappeningRow.time_ns > since_ns)
+            .where(past, over, HappeningRow.time_ns > since_ns)
             .order_by(HappeningRow.era, HappeningRow.number)
             .limit(PAGE)
         )
@@ -173,9 +175,10 @@ class FleetWindow(Store):
 
     @reading
     async def now(self, session: AsyncSession) -> Place:
+        over = await self._over(session)
         last = await session.scalar(
             select(HappeningRow)
-            .where(self._over)
+            .where(over)
             .order_by(HappeningRow.era.desc(), HappeningRow.number.desc())
             .limit(1)
         )
@@ -198,8 +201,8 @@ class FleetWindow(Store):
     async def forget(self, session: AsyncSession, older_than: timedelta) -> None:
         """Drop records of pods that are long gone, with their logs, and old events; and all that
         was told by nodes which are away for as long, of which nobody will say how it ended."""
-        edge = now() - older_than
-        away = select(NodeRow.id).where(_away(), NodeRow.heard < edge)
+        edge, lost = now() - older_than, await moment(session) - older_than
+        away = select(NodeRow.id).where(_away(), NodeRow.heard < lost)
         gone = or_(PodRow.garbage < edge, PodRow.node.in_(away))
         await session.execute(delete(LogRow).where(LogRow.pod.in_(select(PodRow.id).where(gone))))
         await session.execute(delete(PodRow).where(gone))
@@ -210,9 +213,9 @@ class FleetWindow(Store):
     async def close(self) -> None:
         await self._pulse.close()
 
-    @property
-    def _over(self) -> ColumnElement[bool]:
-        return true() if self._database.is_sqlite else _OVER  # type: ignore[return-value]
+    async def _over(self, session: AsyncSession) -> ColumnElement[bool]:
+        """What may be shown already; asked before what is shown by it."""
+        return true() if self._database.is_sqlite else HappeningRow.era < await horizon(session)
 
     @reading
     async def _heads(self, session: AsyncSession) -> tuple[int, int]:

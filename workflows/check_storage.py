@@ -12,5 +12,6 @@ class CheckStorage:
     anybody's would be, and lives on its own."""
 
     @workflow.run
-    async def run(self, cluster: str) -> str:
+    async def run(self, cluster: str = "") -> str:
+        """Schedules of before say which; their argument cannot be bound to a run of theirs."""
         return await book(Caring.consider, cluster)

@@ -1,12 +1,16 @@
 """The one connection of a worker to Temporal, which may still be starting."""
 
 import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 import structlog
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
+from temporalio.service import TLSConfig
 
 from domain.errors import Invalid, Unavailable
 
@@ -20,12 +24,60 @@ never answer on it; the library itself would wait for ever."""
 PAUSE_SECONDS = 1.0
 """Between two attempts."""
 
+Answer = TypeVar("Answer")
+
 log = structlog.get_logger()
 
 
-async def connected(address: str, namespace: str, metrics: str, converter: DataConverter) -> Client:
+class Trust(NamedTuple):
+    """How a Temporal server is known, and what it knows us by."""
+
+    tls: bool = False
+    """Whether by TLS, which anything below but the API key's text implies."""
+    authority: Path | None = None
+    """Without one the system's authorities are trusted."""
+    certificate: Path | None = None
+    key: Path | None = None
+    server_name: str = ""
+    api_key: str = ""
+
+    def options(self) -> dict[str, Any]:
+        """What a client is made with. Invalid if a file cannot be read."""
+        files = (self.authority, self.certificate, self.key)
+        if not (self.tls or self.server_name or self.api_key or any(files)):
+            return {"tls": False}
+        authority, certificate, key = (_read(path) for path in files)
+        tls = TLSConfig(
+            server_root_ca_cert=authority,
+            client_cert=certificate,
+            client_private_key=key,
+            domain=self.server_name or None,
+        )
+        return {"tls": tls, "api_key": self.api_key or None}
+
+
+PLAIN = Trust()
+"""A server that nobody else can reach, such as one on this machine."""
+
+
+def _read(path: Path | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise Invalid(
+            f"{path} cannot be read, which the connection to Temporal needs: {error.strerror}",
+            do="make it readable, or correct WINDLASS_TEMPORAL__CA_FILE, __CERT_FILE or __KEY_FILE",
+        ) from error
+
+
+async def connected(
+    address: str, namespace: str, metrics: str, converter: DataConverter, trust: Trust = PLAIN
+) -> Client:
     """The one connection of this process. Temporal may still be starting, so we try for a while; a
     namespace that it does not have is an RPCError at once."""
+    options = trust.options()
     runtime = measured(metrics)
     deadline = asyncio.get_running_loop().time() + CONNECT_SECONDS
     while True:
@@ -36,6 +88,7 @@ async def connected(address: str, namespace: str, metrics: str, converter: DataC
                     namespace=namespace,
                     data_converter=converter,
                     runtime=runtime,
+                    **options,
                 )
                 look = DescribeNamespaceRequest(namespace=namespace)
                 await client.workflow_service.describe_namespace(look, retry=True)
@@ -54,6 +107,18 @@ async def connected(address: str, namespace: str, metrics: str, converter: DataC
                 ) from error
             log.warning("temporal does not answer yet", error=why)
             await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def unless_stopped(work: Coroutine[Any, Any, Answer], stop: asyncio.Event) -> Answer | None:
+    """What comes of the work. None if we are told to stop first."""
+    doing, told = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    await asyncio.wait([doing, told], return_when=asyncio.FIRST_COMPLETED)
+    told.cancel()
+    if doing.done():
+        return doing.result()
+    doing.cancel()
+    await asyncio.wait([doing])
+    return None
 
 
 def measured(address: str) -> Runtime:

@@ -45,7 +45,9 @@ class DrainNode:
 
     async def _news(self, nudges: int, emptying: Emptying) -> None:
         patience = EMPTYING_LOOK
-        if emptying.until is not None and emptying.until > workflow.now():
+        if emptying.in_seconds is not None and emptying.in_seconds > 0:
+            patience = min(patience, timedelta(seconds=emptying.in_seconds + 0.1))
+        elif emptying.until is not None and emptying.until > workflow.now():
             patience = min(patience, emptying.until - workflow.now() + timedelta(seconds=0.1))
         with suppress(TimeoutError):
             await workflow.wait_condition(lambda: self._nudges > nudges, timeout=patience)

@@ -13,7 +13,7 @@ from temporalio.workflow import ActivityConfig
 from activities.errors import understood
 from activities.instances import Instances
 from activities.placing import Placing
-from domain.errand import Errand, Outcome, Stumble, What
+from domain.errand import BOOKED, Errand, Outcome, Stumble, What
 from domain.instance import InstanceUid
 from domain.operation import NUDGE
 from workflows.books import book
@@ -74,7 +74,10 @@ class RunInstance:
                 break
             if errand.beside is not None and self._beside is None:
                 self._beside = self._begun(errand.beside)
-            if errand.what is What.WAIT:
+            if errand.what in BOOKED:  # said to workers of before, whose histories are replayed
+                await self._put_down()
+                await book(Placing.settle, errand)
+            elif errand.what is What.WAIT:
                 await self._put_down()
                 await self._news(nudges, errand)
             else:
@@ -131,7 +134,9 @@ class RunInstance:
     async def _news(self, nudges: int, errand: Errand) -> None:
         """Wait until there is something new, or something to be done."""
         patience = INSTANCE_GLANCE
-        if errand.until is not None:
+        if errand.in_seconds is not None:
+            patience = min(patience, timedelta(seconds=errand.in_seconds))
+        elif errand.until is not None:
             patience = min(patience, max(errand.until - workflow.now(), timedelta(0)))
         hands = [hand for hand in (self._hand, self._beside) if hand is not None]
         with suppress(TimeoutError):

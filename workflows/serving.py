@@ -19,8 +19,10 @@ from temporalio.client import (
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.worker import Interceptor, PollerBehaviorAutoscaling, Worker, WorkerDeploymentConfig
 
+from activities.authenticity import Guard
 from activities.verbs import BOOKS_QUEUE, queue_of, verbs
 from domain.frozen import Frozen
+from domain.payload_format import Migration
 from domain.upgrade_policy import Mode, UpgradePolicy
 from workflows import runner
 from workflows.catalogue import CATALOGUE
@@ -81,6 +83,7 @@ class Serving(Frozen):
     deployment: str = "windlass"
     build_id: str = ""
     """Empty: unversioned."""
+    migration: Migration = Migration.OFF
 
 
 def crew(
@@ -92,6 +95,8 @@ def crew(
 ) -> dict[str, Worker]:
     """Workers for these hands by the name of their queue, and for the workflows if there are
     books to keep. Every activity a capability offers is served: none is listed by hand."""
+    strict = not serving.migration.reads_old
+    interceptors = [Guard(strict=strict), *interceptors, Guard(strict=strict, passing=True)]
     workers = {}
     for capability in hands:
         offered = verbs(capability)
@@ -165,7 +170,7 @@ async def keep(client: Client, prefix: str, cluster: str, policy: UpgradePolicy)
     name, timetable = f"{prefix}ceph-version-check-{cluster}", policy.timetable
     wanted = Schedule(
         action=ScheduleActionStartWorkflow(
-            CheckStorage.run, cluster, id=name, task_queue=prefix + BOOKS_QUEUE
+            CheckStorage.__name__, id=name, task_queue=prefix + BOOKS_QUEUE
         ),
         spec=ScheduleSpec(
             cron_expressions=list(timetable.crons),

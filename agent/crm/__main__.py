@@ -2,6 +2,7 @@
 cloudlet, until it is told to stop."""
 
 import argparse
+import os
 import sys
 from functools import partial
 
@@ -48,6 +49,14 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME:VCPUS:RAM_MB:DISK_GB",
         help=f"a kind of machine that there is; without one, {FLAVOR}",
     )
+    kaas.add_argument(
+        "--instance-type",
+        action="append",
+        default=[],
+        metavar="FLAVOR=TYPE",
+        help="the instance type that kaas is asked for where a cluster has that flavor; given more "
+        "than once; of a flavor without one any machine will do",
+    )
     for name, what in (("ram-mb", "memory"), ("vcores", "cores"), ("volume-gb", "disk")):
         kaas.add_argument(f"--{name}", type=int, default=0, help=f"how much {what} there is in all")
     return parser
@@ -62,6 +71,14 @@ def flavor(text: str) -> FlavorInfo:
     return FlavorInfo(name=name, vcpus=vcpus, ram=ram, disk=disk)
 
 
+def instance_type(text: str) -> tuple[str, str]:
+    """Which kind of machine a flavor is, as people write it. Invalid if it is not FLAVOR=TYPE."""
+    name, equals, kind = text.partition("=")
+    if not (name and equals and kind):
+        raise Invalid(f"{text!r} is no instance type of a flavor", do="write FLAVOR=TYPE")
+    return name, kind
+
+
 def platform(given: argparse.Namespace) -> Platform:
     if given.platform == "sim":
         return Simulated()
@@ -74,7 +91,8 @@ def platform(given: argparse.Namespace) -> Platform:
         return Nodes(cloudlet, given.scheduler, given.pool, resources)
     if not given.kaas:
         raise Invalid("the platform kaas needs a Windlass", do="say --kaas HOST:PORT")
-    return Kaas(cloudlet, given.kaas, resources)
+    kinds = dict(map(instance_type, given.instance_type))
+    return Kaas(cloudlet, given.kaas, resources, instance_types=kinds)
 
 
 async def manage(given: argparse.Namespace) -> None:
@@ -84,6 +102,7 @@ async def manage(given: argparse.Namespace) -> None:
 
 def main() -> int:
     given = parser().parse_args()
+    os.umask(0o077)  # what is written is for nobody else to read
     try:
         uvloop.run(manage(given))
     except DomainError as error:

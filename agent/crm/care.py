@@ -2,8 +2,8 @@
 
 The words are states. A request is taken up unless the same thing is being worked on; what is asked
 for meanwhile is taken up afterwards, if it is something else, and only what was asked for last is
-said to be done. Who is told of work that it knows nothing of has been started anew, and says that
-it failed."""
+said to be done. Work that is under way and of which nothing has been said was begun before a
+restart, and is gone on with: platforms complete what is there in part."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -59,11 +59,17 @@ WORKS: dict[State, Work] = {
 RESTORE_SECONDS = 60.0
 """Between two tries to take a change back that failed: what was begun of it may go on a while."""
 
+RESUMED: dict[State, State] = {
+    states.CREATING: states.CREATE_REQUESTED,
+    states.UPDATING: states.UPDATE_REQUESTED,
+}
+"""What an earlier start had begun, and as what it is taken up again."""
+
 STRAY: dict[State, State] = {
     states.CREATING: states.CREATE_ERROR,
     states.UPDATING: states.UPDATE_ERROR,
 }
-"""Work that is said to be under way and is not, and what it then came to."""
+"""Work that is said to be under way and has ended here, or is none of ours; and what it came to."""
 
 MAKING = {states.CREATE_REQUESTED, states.CREATING}
 WANTED = {*MAKING, states.UPDATE_REQUESTED, states.UPDATING, states.READY}
@@ -169,7 +175,9 @@ class Care:
         self._working.clear()
 
     def _take_up(self, instance: Any) -> None:
-        work, said = WORKS.get(instance.state), self._said(instance)
+        said = self._said(instance)
+        asked = instance.state if said is not None else RESUMED.get(instance.state, instance.state)
+        work = WORKS.get(asked)
         if work is not None and work.verb in self._kind.verbs:
             self._begin(instance, partial(self._carry_out, instance, work))
         elif instance.state in STRAY and said not in (instance.state, states.READY):

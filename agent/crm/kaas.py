@@ -3,7 +3,8 @@ through `cnct.kaas.api` as anybody would; apps are what their manifests say, put
 server-side apply."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import grpc
@@ -38,13 +39,17 @@ class Kaas:
         address: str,
         resources: Resources,
         *,
+        instance_types: Mapping[str, str] = MappingProxyType({}),
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
-        """`resources` is what its operator says there is: the API does not tell."""
+        """`resources` is what its operator says there is: the API does not tell. `instance_types`
+        says which kind of machine a flavor is there; of one that is not named any machine will
+        do."""
         options = [("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1)]
         self._channel = opened(address, options)
         self._stub = ClusterStub(self._channel)
         self._cloudlet, self._resources = cloudlet, resources
+        self._instance_types = instance_types
         self._look_seconds = look_seconds
         self._manifests = Manifests(look_seconds)
 
@@ -53,10 +58,12 @@ class Kaas:
 
     async def create_cluster(self, cluster: ClusterInst) -> None:
         _refuse_unless_kubernetes(cluster.deployment)
+        kind = self._instance_type(cluster)
+        masters, nodes = cluster.num_masters, cluster.num_nodes
         order = pb.CreateClusterMsg(
             name=names.cluster(cluster.key),
-            control_plane_nodes=pb.ControlPlaneMachineSpec(count=cluster.num_masters),
-            worker_node_pools=[pb.MachineSpec(name=POOL, count=cluster.num_nodes)],
+            control_plane_nodes=pb.ControlPlaneMachineSpec(count=masters, instanceType=kind),
+            worker_node_pools=[pb.MachineSpec(name=POOL, count=nodes, instanceType=kind)],
         )
         await self._ask(self._stub.CreateCluster, order, but=grpc.StatusCode.ALREADY_EXISTS)
         await self._running(cluster)
@@ -73,7 +80,7 @@ class Kaas:
     async def create_app(self, order: AppOrder) -> Sequence[str]:
         _refuse_unless_kubernetes(order.app.deployment)
         key = order.instance.key
-        kubeconfig = await self._kubeconfig(names.cluster(key.cluster_inst_key))
+        kubeconfig = await self._opened(names.cluster(key.cluster_inst_key))
         name = names.app(key)
         return await self._manifests.apply(kubeconfig, name, order.app.deployment_manifest)
 
@@ -111,7 +118,7 @@ class Kaas:
     async def run(self, order: AppOrder, container: str, command: str) -> Output:
         _refuse_unless_kubernetes(order.app.deployment)
         key = order.instance.key
-        kubeconfig = await self._kubeconfig(names.cluster(key.cluster_inst_key))
+        kubeconfig = await self._opened(names.cluster(key.cluster_inst_key))
         return await self._manifests.run(kubeconfig, names.app(key), container, words(command))
 
     async def close(self) -> None:
@@ -138,6 +145,29 @@ class Kaas:
                     status = pb.ClusterStatus.Name(found.status)
                     raise Failed(f"cluster {name} is {status}: {found.status_message}")
             await asyncio.sleep(self._look_seconds)
+
+    def _instance_type(self, cluster: ClusterInst) -> str:
+        """By the machine that the controller chose for it, or by its own flavor."""
+        own = self._instance_types.get(cluster.flavor.name, "")
+        return self._instance_types.get(cluster.node_flavor, own)
+
+    async def _opened(self, cluster: str) -> str:
+        """The administrator's of a cluster that something is to be done in. Failed says why that
+        cannot be."""
+        missing = grpc.StatusCode.NOT_FOUND
+        reply = await self._ask(self._stub.GetCluster, pb.GetClusterMsg(name=cluster), but=missing)
+        if reply is None:
+            raise Failed(
+                f"cluster {cluster} is gone: Windlass has none of that name",
+                do="delete the cluster instance, and create it again",
+            )
+        found, do = reply.cluster, f"windlass cluster why {cluster}"
+        if found.status == pb.STOPPING:
+            raise Failed(f"cluster {cluster} is being deleted", do=do)
+        if not found.kubeconfig:
+            status = pb.ClusterStatus.Name(found.status)
+            raise Failed(f"cluster {cluster} has no kubeconfig yet: it is {status}", do=do)
+        return str(found.kubeconfig)
 
     async def _kubeconfig(self, cluster: str) -> str:
         """The administrator's of a cluster. Empty: there is none."""

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from api.asking import Context
 from api.edge import binding
 from api.edge.records import Records
+from domain.refusal import Refusal, refuse_if
 from protos.gen.edge.cloudlet_pb2 import CloudletInfo
 from protos.gen.edge.cloudlet_pb2_grpc import CloudletInfoApiServicer
 from protos.gen.edge.result_pb2 import Result
@@ -25,6 +26,14 @@ class CloudletInfoApi(CloudletInfoApiServicer):
         return Result()
 
     async def EvictCloudletInfo(self, request: CloudletInfo, context: Context) -> Result:
+        _check_key(request)
         binding.hold(request.key)
         await self._infos.delete(request)
         return Result()
+
+
+def _check_key(request: CloudletInfo) -> None:
+    """Refuse a key that names no cloudlet. Any other is let through: resource managers are not
+    asked how their cloudlets may be called, and what they said has to be evictable."""
+    refuse_if(not request.key.operator_key.name, Refusal.OPERATOR_NAME)
+    refuse_if(not request.key.name, Refusal.CLOUDLET_NAME)

@@ -39,10 +39,10 @@ class ClusterInstApi(ClusterInstApiServicer):
     def UpdateClusterInst(self, request: ClusterInst, context: Context) -> AsyncIterator[Result]:
         key = instances.clusterinst_key(request.key)
         check_key(key)
-        check_fields(mask(request, lax=self._lax).leaves)
+        resizes = check_fields(mask(request, lax=self._lax).leaves)
         asking = self._clusters.request_update(
             key,
-            request.num_nodes,
+            request.num_nodes if resizes else None,
             instances.override(request.crm_override),
             asked(request),
         )

@@ -27,11 +27,14 @@ OPTIONS: dict[str, int] = {
     "grpc.http2.max_ping_strikes": 0,
     "grpc.keepalive_permit_without_calls": 1,
     "grpc.keepalive_time_ms": 30_000,
-    "grpc.keepalive_timeout_ms": 30_000,
+    "grpc.keepalive_timeout_ms": 20_000,
+    # The library waits a minute for the answer to any ping, its own too, unless this is said.
+    "grpc.http2.ping_timeout_ms": 20_000,
     "grpc.http2.max_pings_without_data": 0,
     "grpc.max_connection_idle_ms": 90_000,
 }
-"""What holds an idle stream of a stock client for as long as both live. There is no limit to the
+"""What holds an idle stream of a stock client for as long as both live. One that answers no ping is
+gone within a minute: half of that is silence, before it is asked. There is no limit to the
 age of a connection. The library ignores names that it does not know."""
 
 
@@ -52,6 +55,7 @@ class NotifyApi(NotifyApiServicer):
             raise Refusal.NOTIFY_VERSION()
         binding.hold_to_own(filtered=asked.filter_cloudlet_key)
         await self._presence.entered()
+        self._streams.begin_after(self._presence.last_stream)
         wants = [noun for name, noun in notices.NOUNS.items() if name in asked.want_objs]
         async with self._streams.opened(wants, filtered=asked.filter_cloudlet_key) as stream:
             yield notices.hello(asked)

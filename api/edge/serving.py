@@ -33,6 +33,7 @@ from api.edge.reports import Reports
 from api.edge.streams import Streams
 from api.edge.telling import Telling
 from api.edge.templates import ClusterApi
+from api.front import Front
 from api.meters import Meters
 from api.server import Server
 from api.tls import PLAIN, Certificates, Peers
@@ -129,6 +130,7 @@ class Notifying:
         admit: Admit,
         describes: bool,
         certificates: Certificates | None = None,
+        front: Front | None = None,
     ) -> Server:
         """One for notify alone, that holds streams for as long as both ends live. `describes`:
         whether it describes itself."""
@@ -141,6 +143,7 @@ class Notifying:
             options=OPTIONS,
             setting="WINDLASS_EDGE__NOTIFY_ADDRESS",
             certificates=certificates,
+            front=front,
         )
 
     async def close(self) -> None:

@@ -65,6 +65,7 @@ class Streams:
         self._lookout = lookout
         self._described = described
         self._numbers = count(1)
+        self._begun = False
         self._open: set[Stream] = set()
         self._owners: dict[str, Stream] = {}
         self._at: dict[str, set[Stream]] = defaultdict(set)
@@ -72,9 +73,16 @@ class Streams:
         self._following: asyncio.Task[None] | None = None
         self._ending: set[asyncio.Task[None]] = set()
 
+    def begin_after(self, number: int) -> None:
+        """Have the first stream get a higher number: what a former life of this process still
+        writes of its own streams is not written of ours."""
+        if not self._begun:
+            self._numbers = count(number + 1)
+
     @asynccontextmanager
     async def opened(self, wants: Sequence[Noun], *, filtered: bool) -> AsyncIterator[Stream]:
         """A stream that from here on misses no change of what it wants."""
+        self._begun = True
         stream = Stream(next(self._numbers), wants, filtered=filtered)
         self._open.add(stream)
         try:

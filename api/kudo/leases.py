@@ -3,10 +3,12 @@
 What has nothing new in it is written together, once a second: a thousand nodes are one statement. A
 lease runs from when its node was heard, and is taken away when it ends and not with the next round.
 A process that has just begun takes no lease away for a while, since while nobody served, nobody
-could be heard."""
+could be heard. It is as patient when the clock by which leases are judged was set: when that clock
+and this machine's monotonic time have come apart."""
 
 import asyncio
-from datetime import timedelta
+import time
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -14,8 +16,8 @@ from api.door import Admit
 from api.launch import Launch
 from domain.errors import DomainError
 from domain.placement import Amounts
+from store.clock import Reading
 from store.nodes import Beat, Nodes
-from store.rows import now
 from workflows.run_instance import RunInstance
 
 ROUND_SECONDS = 1.0
@@ -31,6 +33,7 @@ class Leases:
         self._launch = launch
         self._admit = admit
         self._patience = lost.total_seconds()
+        self._read: Reading | None = None
         self._beats: dict[str, Beat] = {}
         self._strange: set[str] = set()
 
@@ -39,7 +42,7 @@ class Leases:
         if node in self._strange:
             self._strange.discard(node)
             return False
-        self._beats[node] = Beat(node=node, used=used, heard=now())
+        self._beats[node] = Beat(node=node, used=used, heard=time.monotonic())
         return True
 
     async def rouse(self, *nodes: str) -> None:
@@ -57,11 +60,16 @@ class Leases:
             try:
                 await self._admit()
                 await self.renew()
-                if loop.time() - begun > self._patience / 2:  # what was written is old by now
+                read, was = await self._nodes.clock(), self._read
+                self._read = read
+                if was is None or read.has_stepped(was):
+                    await self._nodes.reset()
+                    patient_until = max(patient_until, loop.time() + self._patience)
+                elif loop.time() - begun > self._patience / 2:  # what was written is old by now
                     patient_until = loop.time() + self._patience
                 elif loop.time() >= patient_until:
-                    await self.expire()
-                pause = await self._until_next()
+                    await self.expire(read.moment)
+                pause = await self._until_next(patient_until - loop.time())
             except DomainError as error:
                 log.warning("leases not kept", error=error.message)
                 patient_until = loop.time() + self._patience
@@ -76,15 +84,16 @@ class Leases:
         beats, self._beats = self._beats, {}
         self._strange |= await self._nodes.beat(list(beats.values()))
 
-    async def expire(self) -> None:
-        """Give up for lost whoever was silent for too long."""
-        if lost := await self._nodes.expire():
+    async def expire(self, at: datetime | None = None) -> None:
+        """Give up for lost whoever was silent for too long, by the clock as it stood then."""
+        if lost := await self._nodes.expire(at):
             log.warning("nodes lost", nodes=lost)
             await self.rouse(*lost)
 
-    async def _until_next(self) -> float:
-        """How long the next round has time: until a lease ends, if that is sooner."""
-        if (ends := await self._nodes.next_end()) is None:
+    async def _until_next(self, patient_seconds: float) -> float:
+        """How long the next round has time: until a lease ends and may be taken away, if that is
+        sooner."""
+        if (left := await self._nodes.next_end()) is None:
             return ROUND_SECONDS
-        seconds = (ends - now()).total_seconds() + MOMENT_SECONDS
+        seconds = max(left.total_seconds(), patient_seconds) + MOMENT_SECONDS
         return min(seconds, ROUND_SECONDS) if seconds > 0 else ROUND_SECONDS

@@ -8,6 +8,7 @@ from google.protobuf.empty_pb2 import Empty
 
 from api.asking import Context, notes
 from api.belonging import Belonging
+from api.callers import peer
 from api.kudo import convert, states
 from api.kudo.certificates import shown
 from api.kudo.leases import Leases
@@ -102,7 +103,7 @@ class NodeService(NodeServiceServicer):
         who = Candidate(
             id=id,
             fingerprint=fingerprint,
-            address=beside.get(ADDRESS) or _dialled_back(context.peer(), self._port),
+            address=beside.get(ADDRESS) or _dialled_back(peer(context), self._port),
             pool=beside.get(POOL) or "default",
             labels=convert.labels(beside.get(LABELS, "")),
             runtime=beside.get(RUNTIME, "")[:32],

@@ -57,14 +57,16 @@ class Instances(InstancesServicer):
             everything=request.everything,
             after=request.after,
         )
-        return pb.ListInstancesResponse(
-            instances=map(running.instance, found), more=len(found) == PAGE
-        )
+        runtimes = await self._nodes.runtimes({view.node for view in found})
+        shown = [running.instance(view, runtime=runtimes.get(view.node, "")) for view in found]
+        return pb.ListInstancesResponse(instances=shown, more=len(found) == PAGE)
 
     async def Get(self, request: pb.GetInstanceRequest, context: Context) -> pb.InstanceView:
         view = await self._instances.get(asked(request).tenant, request.id)
         node = await self._nodes.find(view.node)
-        return running.instance(view, node.address if node else "")
+        return (
+            running.instance(view, node.address, node.runtime) if node else running.instance(view)
+        )
 
     async def Watch(
         self, request: pb.WatchInstanceRequest, context: Context

@@ -14,7 +14,7 @@ from domain.instance import (
     check,
     no_limit,
 )
-from domain.node import NodeView
+from domain.node import ADDRESSLESS, NodeView
 from domain.placement import Amounts, Demands, Policy, Verdict
 from domain.plight import Reading
 from domain.probing import Probe
@@ -73,7 +73,8 @@ def _probe(request: pb.Probing) -> Probe:
     )
 
 
-def instance(view: InstanceView, agent: str = "") -> pb.InstanceView:
+def instance(view: InstanceView, agent: str = "", runtime: str = "") -> pb.InstanceView:
+    """An address is shown where the runtime of its node gives it one."""
     return pb.InstanceView(
         id=view.id,
         uid=view.uid,
@@ -86,7 +87,7 @@ def instance(view: InstanceView, agent: str = "") -> pb.InstanceView:
         uri=view.spec.uri,
         limit=_room(view.spec.limit),
         used=_room(view.used),
-        ip=view.ip,
+        ip="" if runtime in ADDRESSLESS else view.ip,
         ports=[pb.Published(source=it.source, destination=it.destination) for it in view.ports],
         created=_stamp(view.created),
         changed=_stamp(view.changed),

@@ -13,7 +13,7 @@ from api import build
 from api.__main__ import Api
 from api.launch import client
 from domain.access import Principal, Role
-from settings import Auth, Settings, Temporal, Tls
+from settings import Auth, Limits, Settings, Temporal, Tls
 from store import schema
 from store.engine import Database
 from store.tokens import Tokens, digest_of
@@ -52,7 +52,10 @@ class Closed(NamedTuple):
 
 @asynccontextmanager
 async def closed(
-    folder: Path, tls: Tls | None = None, origins: tuple[str, ...] = ()
+    folder: Path,
+    tls: Tls | None = None,
+    origins: tuple[str, ...] = (),
+    limits: Limits | None = None,
 ) -> AsyncIterator[Closed]:
     """It, with its state in a folder, for pages of these origins."""
     settings = Settings(
@@ -63,6 +66,7 @@ async def closed(
         auth=Auth(mode="required"),
         tls=tls or Tls(),
         cors_origins=origins,
+        limits=limits or Limits(),
     )
     await schema.upgrade(settings.database)
     api = Api(settings, await client(NOBODY, "default"), build.Build())

@@ -42,6 +42,21 @@ async def test_every_service_of_a_server_is_asked_after(tmp_path: Path) -> None:
     await api.stop()
 
 
+async def test_what_access_to_temporal_means_is_said(
+    peer: Peer, windlass: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, found = await sheet(windlass)
+    assert found["temporal access"]["state"] == "ok"
+    assert "stop, delay and repeat work" in found["temporal access"]["detail"]
+    monkeypatch.setenv("WINDLASS_TEMPORAL__ADDRESS", "temporal:7233")
+    _, found = await sheet(windlass)
+    assert found["temporal access"]["state"] == "warn"
+    assert "WINDLASS_TEMPORAL__CA_FILE" in found["temporal access"]["do"]
+    monkeypatch.setenv("WINDLASS_TEMPORAL__MIGRATION", "read-old")
+    _, found = await sheet(windlass)
+    assert "any step done" in found["temporal access"]["detail"]
+
+
 async def test_the_sheet_has_a_line_for_each_check(peer: Peer, windlass: Windlass) -> None:
     outcome = await windlass("doctor")
     lines = outcome.out.splitlines()

@@ -148,7 +148,7 @@ CASES: dict[Refusal, Case] = {
         *(Conflict, "ClusterInst busy, cannot delete"),
     ),
     Refusal.CLUSTERINST_NOTHING: Case(
-        lambda: clusters.check_fields(frozenset({"6", "2.3"})),
+        lambda: clusters.check_fields(frozenset({"6"})),
         *(Invalid, "nothing specified to update"),
     ),
     Refusal.CLUSTERINST_FIXED: Case(
@@ -271,7 +271,9 @@ def test_only_the_number_of_nodes_changes() -> None:
     clusters.check_fields(frozenset({"14", "6", "2.1.1"}))
     stands = cluster(masters=1)
     assert clusters.resized(stands, Phase.READY, 5) == stands.model_copy(update={"nodes": 5})
-    assert told(lambda: clusters.resized(stands, Phase.READY, 0)) == "CLUSTERINST_NO_NODES"
+    assert clusters.resized(stands, Phase.READY, 0).nodes == 0
+    assert clusters.resized(stands, Phase.READY, None) == stands
+    assert not clusters.check_fields(frozenset({"6", "2.3"}))
     assert told(lambda: clusters.check_fields(frozenset())) == "CLUSTERINST_NOTHING"
 
 

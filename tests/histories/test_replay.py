@@ -12,6 +12,7 @@ from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
+from domain.payload_format import Migration
 from store.sealing import Seal
 from workflows import runner
 from workflows.sealed import converter
@@ -41,11 +42,13 @@ async def test_a_recorded_history_replays(name: str) -> None:
     await replayer.replay_workflow(WorkflowHistory.from_json(name, RECORDED[name]))
 
 
-async def test_what_was_written_before_there_was_a_seal_replays_with_it(seal: Seal) -> None:
+async def test_what_was_written_before_there_was_a_seal_replays_during_a_migration(
+    seal: Seal,
+) -> None:
     replayer = Replayer(
         workflows=WORKFLOWS,
         workflow_runner=runner(),
-        data_converter=converter(seal),
+        data_converter=converter(seal, Migration.READ_OLD),
     )
     name = next(iter(RECORDED))
     await replayer.replay_workflow(WorkflowHistory.from_json(name, RECORDED[name]))

@@ -62,7 +62,8 @@ def payloads(part: Any) -> Iterator[Payload]:
     """Everything in a history, as JSON has it, that is marked as sealed."""
     if isinstance(part, dict):
         if part.get("metadata", {}).get("encoding") == b64encode(ENCODING).decode():
-            yield Payload(metadata={"encoding": ENCODING}, data=b64decode(part["data"]))
+            metadata = {name: b64decode(said) for name, said in part["metadata"].items()}
+            yield Payload(metadata=metadata, data=b64decode(part["data"]))
         yield from payloads(list(part.values()))
     elif isinstance(part, list):
         for each in part:
@@ -87,6 +88,6 @@ async def test_a_cluster_is_worked_on_and_temporal_does_not_know_its_plan(
     kept = b"".join(event.SerializeToString() for event in history.events)
     assert b"squirrel" not in kept
     seal = Seal.from_file(tmp_path / "seal.key")
-    opened = await Sealing(seal).decode(list(payloads(history.to_json_dict())))
+    opened = await Sealing(seal, shows=True).decode(list(payloads(history.to_json_dict())))
     assert opened[0].data.decode() == f'"{operation}"'
     assert any(b"squirrel" in payload.data for payload in opened), "it was never said"

@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+from domain.cloudlet import CloudletKey
+from domain.cloudlet_info import CloudletInfo, CloudletState
 from domain.operation import Ask
 from domain.record import Link, Noun, Record
 from store.controllers import Controllers
@@ -50,3 +52,19 @@ async def test_what_was_said_to_a_controller_goes_with_it(database: Database) ->
     assert not await controllers.keep("a:1", LONG)
     await controllers.enter("b:1", LONG)  # it was killed and started again
     assert await known() == []
+
+
+async def test_what_was_said_to_a_controller_goes_when_it_starts_again(database: Database) -> None:
+    """Also when it had left by itself, so that no row of it is there any more."""
+    controllers, shelf = Controllers(database), Shelf(database)
+    west = CloudletKey(operator="tele", name="west")
+    info = CloudletInfo(key=west, state=CloudletState.OFFLINE, stream=7, controller="host@a:1")
+    link = Link(to=Noun.CONTROLLER, key="a:1", yields=True)
+    facts = info.model_dump_json()
+    record = Record(noun=Noun.CLOUDLET_INFO, key="west", value=b"", links=(link,), facts=facts)
+    assert await controllers.enter("a:1", LONG) == 0
+    await shelf.put(Noun.CLOUDLET_INFO, "west", lambda _: record, Ask(method="any"))
+    await controllers.leave("a:1")
+    assert [kept.key for kept in await shelf.page(Noun.CLOUDLET_INFO, "", 10)] == ["west"]
+    assert await controllers.enter("a:1", LONG) == 7
+    assert await shelf.page(Noun.CLOUDLET_INFO, "", 10) == []

@@ -263,6 +263,14 @@ class Site:
             found[f"{key.app}@{key.cluster.cluster}"] = app.phase
         return found
 
+    async def errors(self, name: str, noun: Noun) -> tuple[str, ...]:
+        """What is told to be wrong with a cluster, or with an instance of an app."""
+        if noun is Noun.CLUSTER_INST:
+            cluster = await self.clusters.get(key_text.clusterinst_text(cluster_key(name)))
+            return cluster.errors if cluster else ()
+        apps = [each for each in await self.running() if each.instance.key.app == name]
+        return apps[0].errors if apps else ()
+
     async def running(self) -> list[AppInstStanding]:
         """Apps' instances as they stand."""
         return [noted.standing() for noted in await self.apps.page("", MOST)]

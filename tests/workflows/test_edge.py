@@ -193,6 +193,8 @@ async def test_callers_are_told_to_the_byte(case: str, place: Site, name: str) -
     assert tuple(await place.told(ended)) == told
     check_end(ended, error)
     assert (await place.phases()).get(called(name, noun)) == left
+    if left is Phase.READY and aim is Aim.DELETE:
+        assert await place.errors(name, noun) == (), "it is kept, and nothing is wrong with it"
     if noun is CLUSTER and left is not None:
         changed = aim is Aim.UPDATE and not error
         assert await place.nodes(name) == (3 if changed else 1)

@@ -3,17 +3,20 @@
 import secrets
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from temporalio import activity, workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowFailureError
+from temporalio.converter import WorkflowSerializationContext
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from domain.errors import Failed
-from store.keys import KEY_BYTES
+from domain.errors import Unavailable
+from domain.payload_format import Migration
+from store.keys import KEY_BYTES, add
 from store.sealing import Seal
 from tests.support.load import limit
 from workflows.sealed import Sealing, converter
@@ -55,10 +58,17 @@ class Gossip:
 
 
 @pytest.fixture
-async def sealing(temporal: WorkflowEnvironment, seal: Seal, queues: str) -> AsyncIterator[Client]:
+def migration() -> Migration:
+    return Migration.OFF
+
+
+@pytest.fixture
+async def sealing(
+    temporal: WorkflowEnvironment, seal: Seal, queues: str, migration: Migration
+) -> AsyncIterator[Client]:
     """A client that seals, with a worker behind it that does so too."""
     address = temporal.client.service_client.config.target_host
-    client = await Client.connect(address, data_converter=converter(seal))
+    client = await Client.connect(address, data_converter=converter(seal, migration))
     async with Worker(
         client,
         task_queue=queues,
@@ -85,7 +95,8 @@ async def test_a_history_holds_no_word_of_what_was_said(
     assert b"file-1" in kept, "nothing says which key opens it"
 
 
-async def test_what_was_begun_before_there_was_a_seal_is_finished(
+@pytest.mark.parametrize("migration", [Migration.READ_OLD])
+async def test_what_was_begun_before_there_was_a_seal_is_finished_during_a_migration(
     sealing: Client, temporal: WorkflowEnvironment, queues: str
 ) -> None:
     before = temporal.client
@@ -96,24 +107,78 @@ async def test_what_was_begun_before_there_was_a_seal_is_finished(
     assert said == "hush, hush, hush, hush"
 
 
+HERE = WorkflowSerializationContext(namespace="default", workflow_id="op-1")
+
+
+def sealed_here(seal: Seal) -> Sealing:
+    return Sealing(seal).with_context(HERE)
+
+
 async def test_equal_payloads_are_not_equal_when_they_are_sealed(seal: Seal) -> None:
     payload = Payload(metadata={"encoding": b"json/plain"}, data=b'"hush"')
-    first, second = sealed = await Sealing(seal).encode([payload, payload])
+    first, second = sealed = await sealed_here(seal).encode([payload, payload])
     assert first.data != second.data
-    assert await Sealing(seal).decode([*sealed, payload]) == [payload] * 3
+    assert await sealed_here(seal).decode(sealed) == [payload] * 2
+
+
+async def test_without_a_place_nothing_is_taken(seal: Seal) -> None:
+    """A way through the library that names no place is no way around."""
+    for codec in (sealed_here(seal), Sealing(seal)):
+        sealed = await codec.encode([Payload(data=b"hush")])
+        with pytest.raises(ApplicationError) as refused:
+            await Sealing(seal).decode(sealed)
+        assert refused.value.details[0]["reason"] == "PAYLOAD_ELSEWHERE"
+
+
+async def test_whoever_shows_payloads_opens_them_wherever_they_lie(seal: Seal) -> None:
+    payload = Payload(metadata={"encoding": b"json/plain"}, data=b'"hush"')
+    shown = Sealing(seal, shows=True)
+    old = await Sealing(seal, Migration.WRITE_OLD).encode([payload])
+    assert (
+        await shown.decode([*await sealed_here(seal).encode([payload]), *old, payload])
+        == [payload] * 3
+    )
 
 
 @pytest.mark.parametrize("kept", [0, 9, -1])
 async def test_what_is_cut_short_does_not_open(seal: Seal, kept: int) -> None:
-    [payload] = await Sealing(seal).encode([Payload(data=b"hush")])
+    [payload] = await sealed_here(seal).encode([Payload(data=b"hush")])
     payload.data = payload.data[:kept]
-    with pytest.raises(Failed, match="does not open with key file-1"):
-        await Sealing(seal).decode([payload])
+    with pytest.raises(ApplicationError, match="does not open with key file-1"):
+        await sealed_here(seal).decode([payload])
 
 
-async def test_another_key_opens_nothing(seal: Seal) -> None:
-    sealed = await Sealing(seal).encode([Payload(data=b"hush")])
-    with pytest.raises(Failed) as failed:
-        await Sealing(Seal(secrets.token_bytes(KEY_BYTES))).decode(sealed)
-    assert failed.value.reason == "WRONG_KEY"
-    assert "key file" in failed.value.do
+async def test_another_key_opens_nothing_and_is_no_reason_to_try_again(seal: Seal) -> None:
+    sealed = await sealed_here(seal).encode([Payload(data=b"hush")])
+    with pytest.raises(ApplicationError) as failed:
+        await sealed_here(Seal(secrets.token_bytes(KEY_BYTES))).decode(sealed)
+    assert failed.value.non_retryable
+    assert failed.value.details[0]["reason"] == "WRONG_KEY"
+
+
+async def test_a_key_that_was_added_a_moment_ago_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "seal.key"
+    known = Seal.from_file(file)
+    sealed = await sealed_here(known).encode([Payload(data=b"hush")])
+    late = Seal.from_file(file)
+    add(file, "second")
+    known.reload()
+    known.use("second")
+    newer = await sealed_here(known).encode([Payload(data=b"hush")])
+    assert await sealed_here(late).decode([*sealed, *newer]) == [Payload(data=b"hush")] * 2
+
+
+async def test_a_key_that_nobody_has_is_named_and_ends_it(seal: Seal) -> None:
+    other = Seal(secrets.token_bytes(KEY_BYTES), "winter")
+    sealed = await sealed_here(other).encode([Payload(data=b"hush")])
+    with pytest.raises(ApplicationError, match="winter") as failed:
+        await sealed_here(seal).decode(sealed)
+    assert failed.value.non_retryable
+    assert failed.value.details[0]["reason"] == "SEAL_KEY_UNKNOWN"
+
+
+async def test_what_a_newer_release_wrote_waits_for_one_that_reads_it(seal: Seal) -> None:
+    [sealed] = await sealed_here(seal).encode([Payload(data=b"hush")])
+    sealed.metadata["windlass-format"] = b"3"
+    with pytest.raises(Unavailable, match="newer than this program"):
+        await sealed_here(seal).decode([sealed])

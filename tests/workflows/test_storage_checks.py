@@ -61,14 +61,14 @@ async def test_to_be_told_changes_nothing(opened: Opening, database: Database) -
     async with opened() as place:
         place.world.ceph.version = "18.2.4"
         await place.look()
-        notify = Caring(Storages(database), Mode.NOTIFY, KNOWN)
+        notify = Caring(Storages(database), "ceph", Mode.NOTIFY, KNOWN)
         with capture_logs() as logged:
             for _ in range(2):
                 said = await notify.consider("ceph")
                 assert said == "Ceph 18.2.4 can be upgraded to 19.2.3"
         told = [line["version"] for line in logged if line["event"] == "newer Ceph"]
         assert told == ["19.2.3"], "each once"
-        nothing = Caring(Storages(database), Mode.NOTIFY, ())
+        nothing = Caring(Storages(database), "ceph", Mode.NOTIFY, ())
         assert await nothing.consider("ceph") == "nothing is newer than Ceph 18.2.4"
         assert await place.operations.page(size=10) == []
 

@@ -390,7 +390,7 @@ async def yard(
         Tending(watches, tolerance),
         Quarantine(shunning),
         Healing(repairs),
-        Caring(Storages(database), Mode.UPGRADE, CEPHS),
+        Caring(Storages(database), "ceph", Mode.UPGRADE, CEPHS),
     ]
     serving = Serving(prefix=prefix, cached_workflows=1000 if cached else 0)
     interceptors = [Logbook(Marks(database)), trouble]

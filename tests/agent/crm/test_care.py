@@ -10,7 +10,7 @@ from google.protobuf.any_pb2 import Any as Packed
 from google.protobuf.message import Message
 
 from agent.crm import care, crm
-from agent.crm.care import ERRORS, STRAY, WORKS
+from agent.crm.care import ERRORS, RESUMED, STRAY, WORKS
 from agent.crm.crm import Crm, cloudlet_key
 from agent.crm.platform import LONGEST
 from agent.crm.simulated import Simulated
@@ -151,15 +151,48 @@ async def test_all_else_is_not_answered(bench: Bench, state: Any) -> None:
     assert not bench.crm.reports.all()
 
 
+@pytest.mark.parametrize(("state", "verb"), [("CREATING", "create"), ("UPDATING", "update")])
+async def test_who_was_started_anew_goes_on_with_what_was_begun(
+    bench: Bench, state: str, verb: str
+) -> None:
+    """What is there in part is completed, and not thrown away."""
+    bench.mishaps.go_on.clear()
+    bench.hear(cluster(state, num_nodes=3))
+    await bench.says(state)
+    bench.hear(cluster(state, num_nodes=3))  # what comes back of its own words
+    bench.mishaps.go_on.set()
+    await bench.says("READY")
+    [made] = bench.platform.clusters.values()
+    assert made.num_nodes == 3
+    bench.hear(cluster("READY", num_nodes=3))
+    assert bench.mishaps.met == [f"{verb} cluster c"]
+
+
+async def test_an_app_is_gone_on_with_after_a_restart(bench: Bench) -> None:
+    for message in (App(key=APP), cluster("READY"), Flavor(key=FlavorKey(name="small"))):
+        bench.hear(message)
+    bench.mishaps.go_on.clear()
+    bench.hear(instance("CREATE_REQUESTED"))
+    await bench.says("CREATING")
+    await bench.crm.restart()
+    bench.mishaps.go_on.set()
+    bench.hear(instance("CREATING"))
+    await bench.says("READY")
+    assert bench.mishaps.met == ["create app shop in c"] * 2
+
+
 @pytest.mark.parametrize("state", sorted(STRAY))
-async def test_work_that_it_knows_nothing_of_has_failed(bench: Bench, state: Any) -> None:
+async def test_work_that_has_failed_is_not_begun_again(bench: Bench, state: Any) -> None:
+    verb = WORKS[RESUMED[state]].verb
+    bench.mishaps.fails.add(verb)
+    bench.hear(ClusterInst(key=CLUSTER, state=RESUMED[state]))
+    await bench.says(TrackedState.Name(STRAY[state]))
     bench.hear(ClusterInst(key=CLUSTER, state=state))
-    [notice] = bench.crm.reports.all()
-    info = ClusterInstInfo()
-    notice.any.Unpack(info)
+    info = bench.crm.reports.get(ClusterInstInfo, CLUSTER)
     assert info.state == STRAY[state]
-    assert TrackedState.Name(state) in info.errors[0]
+    assert TrackedState.Name(state) in info.errors[-1]
     assert STRAY[state] in ERRORS
+    assert bench.mishaps.met == [f"{verb} cluster c"]
 
 
 async def test_a_delete_that_nobody_asked_for_again_is_done(bench: Bench) -> None:

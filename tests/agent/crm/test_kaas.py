@@ -23,7 +23,7 @@ from protos.gen.edge.app_inst_pb2 import AppInst, AppInstKey
 from protos.gen.edge.app_pb2 import App, AppKey
 from protos.gen.edge.cluster_pb2 import ClusterKey
 from protos.gen.edge.clusterinst_pb2 import ClusterInst, ClusterInstKey
-from protos.gen.edge.flavor_pb2 import Flavor
+from protos.gen.edge.flavor_pb2 import Flavor, FlavorKey
 from protos.gen.kaas import api_pb2 as pb
 from protos.gen.kaas.api_pb2_grpc import ClusterServicer, add_ClusterServicer_to_server
 from sim.faults import Fault, How
@@ -113,6 +113,55 @@ async def test_a_cluster_is_there_once_it_runs(windlass: tuple[Windlass, Kaas]) 
     other.then = [detail(pb.STOPPING), None]
     await kaas.delete_cluster(CLUSTER)
     await kaas.delete_cluster(CLUSTER)
+
+
+@pytest.mark.parametrize(
+    ("node_flavor", "flavor", "asked"),
+    [("big", "small", "c5.large"), ("other", "small", "t3"), ("other", "none", "")],
+)
+async def test_a_flavor_is_asked_for_as_its_instance_type(
+    windlass: tuple[Windlass, Kaas], node_flavor: str, flavor: str, asked: str
+) -> None:
+    other, kaas = windlass
+    kaas._instance_types = {"big": "c5.large", "small": "t3"}
+    other.then = [detail(pb.RUNNING, "c")]
+    wanted = ClusterInst(
+        key=KEY,
+        deployment="kubernetes",
+        num_nodes=1,
+        node_flavor=node_flavor,
+        flavor=FlavorKey(name=flavor),
+    )
+    await kaas.create_cluster(wanted)
+    [order] = other.asked
+    kinds = [order.control_plane_nodes.instanceType, order.worker_node_pools[0].instanceType]
+    assert kinds == [asked, asked]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "why"),
+    [
+        (None, f"cluster {NAME} is gone: Windlass has none of that name"),
+        (
+            pb.ClusterDetailItem(status=pb.STOPPING, kubeconfig="c"),
+            f"cluster {NAME} is being deleted",
+        ),
+        (
+            pb.ClusterDetailItem(status=pb.PROVISIONING),
+            f"cluster {NAME} has no kubeconfig yet: it is PROVISIONING",
+        ),
+    ],
+)
+async def test_a_command_in_a_cluster_that_is_not_there_says_so(
+    windlass: tuple[Windlass, Kaas], cluster: pb.ClusterDetailItem | None, why: str
+) -> None:
+    other, kaas = windlass
+    other.cluster = cluster
+    for work in (kaas.run(web_shop(), "", "ls"), kaas.create_app(web_shop())):
+        with pytest.raises(Failed) as caught:
+            await work
+        assert caught.value.message == why
+        assert caught.value.do
 
 
 @pytest.mark.parametrize("status", [pb.ERROR, pb.DEGRADED])

@@ -9,7 +9,7 @@ from asyncio.subprocess import PIPE
 import grpc.aio
 import pytest
 
-from agent.crm.__main__ import flavor, parser, platform
+from agent.crm.__main__ import flavor, instance_type, parser, platform
 from agent.crm.kaas import Kaas
 from agent.crm.simulated import Simulated
 from domain.errors import Invalid
@@ -33,6 +33,14 @@ async def test_a_platform_is_chosen() -> None:
     assert list(found.flavors) == [FlavorInfo(name="big", vcpus=8, ram=16384, disk=100)]
     assert found.vcores == 9
     await chosen.close()
+
+
+@pytest.mark.parametrize("text", ["big", "=type", "big="])
+def test_what_is_no_instance_type_is_refused(text: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        instance_type(text)
+    assert caught.value.do == "write FLAVOR=TYPE"
+    assert instance_type("big=c5.large") == ("big", "c5.large")
 
 
 @pytest.mark.parametrize("text", ["big", "big:1:2", ":1:2:3", "big:1:2:x"])

@@ -10,10 +10,14 @@ import pytest
 
 from api import build
 from api.__main__ import Api
+from api.edge import keys
+from api.edge.descriptions import Descriptions
 from api.edge.nodes import Attached, NodeApi
 from api.edge.presence import Presence, reached_at
+from api.edge.streams import Streams
 from api.launch import client
 from domain.errors import Unavailable
+from protos.gen.edge.cloudlet_pb2 import CLOUDLET_STATE_READY, CloudletInfo
 from protos.gen.edge.controller_pb2 import Controller, ControllerKey
 from protos.gen.edge.node_pb2 import NODE_CRM, NODE_DME, Node, NodeKey
 from protos.gen.edge.node_pb2_grpc import add_NodeApiServicer_to_server
@@ -21,8 +25,10 @@ from settings import Edge as Terms
 from settings import Settings
 from store.controllers import Controllers
 from store.engine import Database
+from store.lookout import Lookout
+from store.shelf import Shelf
 from tests.api.caller import NOBODY, Caller
-from tests.api.edge.stubs import Edge
+from tests.api.edge.stubs import Edge, cloudlet
 from tests.support.load import grown, limit
 
 LEASE = timedelta(minutes=1)
@@ -125,3 +131,36 @@ async def test_who_lets_nobody_in_is_not_there(database: Database) -> None:
     keeping.cancel()
     await asyncio.wait([keeping])
     assert await controllers.alive() == []
+
+
+async def nothing() -> None:
+    pass
+
+
+async def test_a_former_life_puts_no_cloudlet_of_the_present_one_offline(
+    database: Database,
+) -> None:
+    """A process that goes down may write late that its streams have ended. One at the same address
+    has other numbers for its own."""
+    shelf, key = Shelf(database), cloudlet().key
+    lives = [Presence(Controllers(database), LEASE, nothing) for _ in range(2)]
+    numbers = []
+    for presence in lives:
+        keeping = asyncio.create_task(presence.run("a:1"))
+        await asyncio.wait_for(presence.entered(), 60)
+        streams = Streams(Lookout(database), Descriptions(shelf, presence).stream)
+        streams.begin_after(presence.last_stream)
+        async with streams.opened((), filtered=True) as stream:
+            described = CloudletInfo(key=key, state=CLOUDLET_STATE_READY)
+            await Descriptions(shelf, presence).put(
+                stream.number, described, lambda: True, again=False
+            )
+            numbers.append(stream.number)
+        keeping.cancel()
+        await asyncio.wait([keeping])
+    former, now = (Descriptions(shelf, presence) for presence in lives)
+    await former.put_offline(numbers[0], keys.written(key))
+    info = await now.get(keys.written(key))
+    assert numbers == [1, 2]
+    assert info is not None
+    assert info.state == CLOUDLET_STATE_READY

@@ -108,7 +108,7 @@ CASES: dict[Refusal, Case] = {
         "DeleteClusterInst", clusterinst("busy"), "ClusterInst busy, cannot delete"
     ),
     Refusal.CLUSTERINST_NOTHING: Case(
-        *("UpdateClusterInst", clusterinst(fields=["6", "2.3"])),
+        *("UpdateClusterInst", clusterinst(fields=["6"])),
         "nothing specified to update",
     ),
     Refusal.CLUSTERINST_FIXED: Case(

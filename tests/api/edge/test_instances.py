@@ -86,6 +86,24 @@ async def test_instances_come_and_go_and_are_shown_as_they_stand(edge: Edge) -> 
     assert await edge("ShowAppInst", type(shop)()) == []
 
 
+CHANGED = ["Updating", "Ready", "Updated successfully"]
+
+
+async def test_a_change_may_name_key_fields_alone_or_ask_for_no_nodes(edge: Edge) -> None:
+    assert await told(edge, "CreateClusterInst", clusterinst(num_nodes=2)) == MADE
+    for fields in (["2"], ["2.3", "6"], ["2.1.1"]):
+        same = clusterinst(fields=fields, num_nodes=9)
+        assert await told(edge, "UpdateClusterInst", same) == CHANGED
+        [shown] = await edge("ShowClusterInst", clusterinst(num_nodes=0))
+        assert shown.num_nodes == 2
+    none = clusterinst(fields=["14"], num_nodes=0)
+    assert await told(edge, "UpdateClusterInst", none) == CHANGED
+    [shown] = await edge("ShowClusterInst", clusterinst(num_nodes=0))
+    assert (shown.num_nodes, shown.num_masters, shown.state) == (0, 1, common_pb2.READY)
+    [refs] = await edge("ShowCloudletRefs", cloudlet_refs())
+    assert refs.used_vcores == 2
+
+
 async def test_a_cluster_that_is_made_is_the_caller_s_only_by_name(edge: Edge) -> None:
     """Its name is as Kubernetes likes it, and what callers may not say is not heeded."""
     wanted = appinst(cluster="autoclusterX_1", key={"developer": ""}, state=7, errors=["x"])

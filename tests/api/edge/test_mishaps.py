@@ -52,8 +52,7 @@ MISHAPS = {
 def ends(mishap: str, asked: Phase) -> tuple[str, Phase]:
     """Why the call fails (empty: it does not), and what is left."""
     begun, well, _ = ENDS[asked]
-    knows_nothing = mishap == "is started anew" and asked is not Phase.DELETE_REQUESTED
-    if mishap == "fails" or knows_nothing:
+    if mishap == "fails":
         return "INSTANCE_FAILED", UNDONE[asked]
     if mishap == "hears nothing":
         return "INSTANCE_OVERDUE", UNDONE[asked]

@@ -11,6 +11,7 @@ import pytest
 from api.errors import CODES
 from domain.refusal import Refusal
 from protos.gen.edge import app_pb2, common_pb2
+from protos.gen.edge.cloudlet_pb2 import CloudletInfo
 from protos.gen.edge.flavor_pb2 import FlavorKey
 from tests.api.edge.grounds import NOBODY_ASKED, VM
 from tests.api.edge.stubs import (
@@ -296,9 +297,13 @@ INSTANCES = [
         *(Refusal.CLUSTER_NAME, "Invalid cluster name", "CreateAppInst"),
         appinst(cluster=""),
     ),
-    Way(
-        *(Refusal.CLUSTERINST_NO_NODES, "Zero NumNodes not supported yet", "UpdateClusterInst"),
-        clusterinst(num_nodes=0, fields=["14"]),
+    *(
+        Way(refusal, text, "EvictCloudletInfo", request)
+        for refusal, text, request in (
+            (Refusal.OPERATOR_NAME, "Invalid operator name", CloudletInfo()),
+            (Refusal.CLOUDLET_NAME, "Invalid cloudlet name", info("")),
+            (Refusal.OPERATOR_NAME, "Invalid operator name", info(owner="")),
+        )
     ),
     Way(
         *(Refusal.CLUSTERINST_NOTHING, "nothing specified to update", "UpdateClusterInst"),
