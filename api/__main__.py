@@ -67,7 +67,6 @@ from store.claim import Claim
 from store.clusters import Building, Clusters
 from store.controllers import Controllers
 from store.engine import Database
-from store.following import Following
 from store.forgetting import Forgetting
 from store.journal import Journal
 from store.nodes import Leases
@@ -81,7 +80,6 @@ from store.secrets import Secrets
 from store.steering import Steering
 from store.tail import Tail
 from store.upgrades import Upgrades
-from store.watches import Watches
 from store.window import FleetWindow
 from workflows.catalogue import CATALOGUE
 from workflows.connecting import Trust
@@ -270,9 +268,8 @@ class Api:
         ]
 
     def _views(self) -> Service:
-        following = Following(Clusters(self._database, self._vault), Watches(self._database))
         described = clusters_pb2.DESCRIPTOR.services_by_name["Clusters"]
-        return Service(described, views.Clusters(following))
+        return Service(described, views.clusters(self._database, self._vault))
 
     def _health(self) -> Health:
         prudence = self._prudence
@@ -320,7 +317,8 @@ class Api:
         """What runs on nodes, in words of our own."""
         on, said = self.scheduling, self._settings.nodes
         terms = runs.Terms(restart=said.restart, keeps=not said.stop_removes)
-        return runs.services(on.instances, on.nodes, on.placing, self._agents, self._launch, terms)
+        rest = self._agents, self._launch, Belonging(self._vault), terms
+        return runs.services(on.instances, on.nodes, on.placing, *rest)
 
     def _checks(self) -> list[Check]:
         return [
@@ -343,11 +341,14 @@ def _scheduling(settings: Settings) -> kudo.Terms:
             quarantine=timedelta(seconds=said.quarantine_seconds),
             ceiling=said.ceiling,
             ceilings=said.ceilings,
+            largest=said.largest,
+            per_user=said.per_user,
         ),
         agent_port=said.agent_port,
         bare_tokens=said.bare_tokens,
         restart=said.restart,
         stop_removes=said.stop_removes,
+        local=said.local,
     )
 
 

@@ -62,6 +62,8 @@ KAAS = {
 
 OPS = {
     "windlass.v1.Clusters/Watch": READ,
+    "windlass.v1.Clusters/ListOwners": READ,
+    "windlass.v1.Clusters/Claim": CHANGE,
     "windlass.v1.Operations/List": READ,
     "windlass.v1.Operations/Get": READ,
     "windlass.v1.Operations/Watch": READ,
@@ -86,6 +88,7 @@ OPS = {
     "windlass.v1.Nodes/Cordon": CHANGE,
     "windlass.v1.Nodes/Uncordon": CHANGE,
     "windlass.v1.Nodes/Drain": CHANGE,
+    "windlass.v1.Nodes/Free": CHANGE,
     "windlass.v1.Instances/Create": CHANGE,
     "windlass.v1.Instances/Plan": FORESEE,
     "windlass.v1.Instances/List": READ,
@@ -93,6 +96,7 @@ OPS = {
     "windlass.v1.Instances/Watch": READ,
     "windlass.v1.Instances/Why": READ,
     "windlass.v1.Instances/Exec": CHANGE,
+    "windlass.v1.Instances/Claim": CHANGE,
     "windlass.v1.Storage/ListOsds": READ,
     "windlass.v1.Storage/TakeOsdsOut": CHANGE,
     "windlass.v1.Storage/TakeOsdsIn": CHANGE,

@@ -15,7 +15,9 @@ from google.protobuf.message import Message
 
 from domain.access import NO_ONE, Principal, Role, Session
 from domain.errors import DomainError, Forbidden, Invalid
+from domain.metadata import OWNER
 from domain.operation import Ask, OperationId
+from domain.ownership import OWNER_RULE, is_owner
 from domain.wishes import APPROVE_EACH, DATA, DELETE, FORCE, KEEP, STOPS, STORAGE, WISHES
 
 if TYPE_CHECKING:
@@ -154,7 +156,20 @@ def asked(request: Message) -> Ask:
         storage=_wished(STORAGE, wishes, {"true": True, "false": False}, without=False),
         data=data,
         data_of=name,
+        owner=_owner(str(wishes.get(OWNER, ""))),
     )
+
+
+def _owner(text: str) -> str:
+    """What something is made for, if that can be kept."""
+    if not is_owner(text):
+        raise Invalid(
+            f"{OWNER} has to be {OWNER_RULE}",
+            subject=OWNER,
+            reason="OWNER_INVALID",
+            do="shorten it",
+        )
+    return text
 
 
 def _data(wishes: Mapping[str, str | bytes]) -> tuple[str, str]:

@@ -6,10 +6,11 @@ of answers are served; streams of requests need gRPC.
 
 A page in a browser of somebody who may call us can make that browser call us. Pages of the origins
 that are listed may; others may not, so that a door which is open to this machine is not open to
-every page that is looked at on it. Single methods may be served at a path of their own besides, to
-pages of other origins (`Alias`)."""
+every page that is looked at on it. That holds for every path that is served. Single methods may be
+served at a path of their own besides, to pages of other origins (`Alias`)."""
 
 import asyncio
+import ipaddress
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -54,30 +55,57 @@ class Policy(NamedTuple):
 
     origins: frozenset[str] = frozenset()
     is_open: bool = False
-    """Whether calls need no token: then pages of our own address have to be on this machine."""
+    """Whether calls need no token: then the name that is called has to be one of ours."""
+    hosts: frozenset[str] = frozenset()
+    """Names by which this API is called besides, such as that of a proxy, with or without port."""
 
     def allows(self, origin: str, host: str) -> bool:
+        """Whether a page of this origin may call. None is sent by what is no page."""
         if not origin or origin in self.origins:
             return True
         try:
-            here = urlsplit(origin)
+            page = urlsplit(origin)
         except ValueError:  # no address at all
             return False
-        return here.netloc == host and (not self.is_open or here.hostname in LOOPBACK)
+        if page.netloc and self._is_listed(page.netloc):
+            return True
+        return page.netloc == host and (not self.is_open or self._is_ours(page.hostname))
 
-    def is_meant(self, host: str, here: str) -> bool:
-        """Whether a call that came in at `here` means us by `host`. A page can have its own name
-        lead to this machine, and is then asked for no origin: by the name it is known."""
-        if not self.is_open or here not in LOOPBACK or not host:  # browsers always say it
+    def is_meant(self, host: str) -> bool:
+        """Whether a call means us by this name. A page can have a name of its own lead here, and
+        is asked for no origin then. An address is no such name."""
+        if not self.is_open or not host:  # browsers always send it
             return True
         try:
             name = urlsplit(f"//{host}").hostname
         except ValueError:
             return False
-        return name in LOOPBACK or any(urlsplit(each).netloc == host for each in self.origins)
+        listed = any(urlsplit(each).netloc == host for each in self.origins)
+        return listed or self._is_listed(host) or self._is_ours(name)
+
+    def _is_listed(self, host: str) -> bool:
+        try:
+            name = urlsplit(f"//{host}").hostname
+        except ValueError:
+            return False
+        return host.lower() in self.hosts or (name or "") in self.hosts
+
+    def _is_ours(self, name: str | None) -> bool:
+        return name == LOCALHOST or _is_address(name or "")
 
 
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+LOCALHOST = "localhost"
+
+NO_NAME_OF_OURS = "this is no name of the API: WINDLASS_HOSTS lists its names"
+NO_PAGE_OF_OURS = "pages of this origin may not call: WINDLASS_CORS_ORIGINS lists those that may"
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 class Alias(NamedTuple):
@@ -129,21 +157,22 @@ class Browsers:
 
     def around(self, app: ASGIApp) -> ASGIApp:
         async def served(scope: Scope, receive: Receive, send: Send) -> None:
-            method = self._methods.get(scope["path"]) if scope["type"] == "http" else None
-            if method is None and not self._is_meant(scope):
-                await _answer(send, 403, {})
-            elif method is None:
+            if scope["type"] != "http":
                 await app(scope, receive, send)
-            else:
+                return
+            headers = Headers(scope=scope)
+            host, origin = headers.get("host", ""), headers.get("origin", "")
+            method = self._methods.get(scope["path"])
+            if not self._policy.is_meant(host):
+                await _refuse(send, NO_NAME_OF_OURS)
+            elif method is not None:
                 await self._serve(method, scope, receive, send)
+            elif not self._policy.allows(origin, host):
+                await _refuse(send, NO_PAGE_OF_OURS)
+            else:
+                await app(scope, receive, send)
 
         return served
-
-    def _is_meant(self, scope: Scope) -> bool:
-        if scope["type"] != "http":
-            return True
-        here, _ = scope.get("server") or ("", 0)
-        return self._policy.is_meant(Headers(scope=scope).get("host", ""), here)
 
     async def _serve(self, method: _Method, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -310,3 +339,8 @@ async def _start(send: Send, code: int, headers: dict[str, str]) -> None:
     told = {**headers, "cache-control": "no-store", "x-content-type-options": "nosniff"}
     raw = [(k.encode("latin-1"), v.encode("latin-1", "replace")) for k, v in told.items()]
     await send({"type": "http.response.start", "status": code, "headers": raw})
+
+
+async def _refuse(send: Send, why: str) -> None:
+    await _start(send, 403, {"content-type": "text/plain; charset=utf-8"})
+    await send({"type": "http.response.body", "body": f"{why}\n".encode()})

@@ -159,8 +159,8 @@ class GrpcWeb:
     streams: bool | None = None
     encoding = "grpc-encoding"
 
-    def __init__(self, content_type: str, *, is_text: bool = False) -> None:
-        self.codec = PROTO
+    def __init__(self, content_type: str, *, is_text: bool = False, codec: Codec = PROTO) -> None:
+        self.codec = codec
         self.content_type = content_type
         self._is_text = is_text
 
@@ -199,6 +199,7 @@ DIALECTS: Mapping[str, Dialect] = {
         ConnectStream(PROTO),
         GrpcWeb("application/grpc-web"),
         GrpcWeb("application/grpc-web+proto"),
+        GrpcWeb("application/grpc-web+json", codec=JSON),
         GrpcWeb("application/grpc-web-text", is_text=True),
         GrpcWeb("application/grpc-web-text+proto", is_text=True),
     )

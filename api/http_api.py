@@ -24,6 +24,8 @@ class Chosen(Protocol):
     def rest(self) -> bool: ...
     @property
     def cors_origins(self) -> tuple[str, ...]: ...
+    @property
+    def hosts(self) -> tuple[str, ...]: ...
 
 
 class Served(NamedTuple):
@@ -54,6 +56,7 @@ def http_api(
     if chosen.rest:
         routes += resources(door, served.clusters, ROUTES, admit)
         routes += gateway.routes(door, list(served.edge), admit)
-    policy = Policy(frozenset(chosen.cors_origins), is_open)
+    names = frozenset(name.lower() for name in chosen.hosts)
+    policy = Policy(frozenset(chosen.cors_origins), is_open, names)
     browsers = Browsers(door, served.all, admit, policy, [decoding(tuple(temporal_pages), policy)])
     return HttpApi(routes, browsers.around)

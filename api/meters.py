@@ -54,9 +54,16 @@ class Meters:
             registry=self._registry,
         )
 
+        self._stuck = Gauge(
+            "windlass_operations_needing_a_person",
+            "Operations that cannot be read, or that the sweep could do nothing about.",
+            registry=self._registry,
+        )
+
     def stands_still(self, backlog: Backlog) -> None:
         """Show what was last seen to stand still."""
         self._oldest.set(backlog.oldest_requested_seconds)
+        self._stuck.set(backlog.need_a_person)
         for kind in Kind:
             self._waiting.labels(kind).set(backlog.waiting.get(kind, 0))
 

@@ -96,7 +96,7 @@ class SignedIn:
                     f"the certificate names {name[:64]!r}, who is no user",
                     do="windlass user add makes one, or call with another certificate",
                 )
-            return Session(principal=principal, certified=True, cloudlets=(ANY,))
+            return Session(principal=principal, certified=True, cloudlets=(ANY,), nodes=(ANY,))
         if self._without is None:
             raise Unauthenticated(
                 "no token: sign in first",

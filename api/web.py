@@ -80,6 +80,7 @@ class Web:
             routes=[
                 Route("/livez", self._livez),
                 Route("/readyz", self._readyz),
+                Route("/readiness", self._readyz),  # as the koor contract has it
                 Route("/metrics", self._metrics),
                 *resources,
             ],

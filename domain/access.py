@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from domain.errors import Invalid, Violation
 from domain.frozen import Frozen
+from domain.node_scope import ANY_NODE, NodeScope
 
 
 class Role(StrEnum):
@@ -83,6 +84,7 @@ class TokenInfo(Frozen):
     revoked: datetime | None = None
     source: str = ""
     cloudlets: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
 
 
 class Session(Frozen):
@@ -99,6 +101,14 @@ class Session(Frozen):
     cloudlets: tuple[str, ...] = ()
     """OPERATOR/NAME of the only ones that whoever has it may speak of, or `any`. Empty: agents
     of none, all others of any."""
+    nodes: tuple[str, ...] = ()
+    """The only nodes that an agent may speak for, as `domain/node_scope.py` reads them."""
+
+    @property
+    def node_scope(self) -> NodeScope:
+        """The nodes it may speak for. Who is no agent may change anything, and so any node."""
+        bound = self.nodes or self.principal.role is Role.AGENT
+        return NodeScope(names=self.nodes if bound else (ANY_NODE,))
 
     @property
     def speaks_of_any(self) -> bool:

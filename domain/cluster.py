@@ -258,6 +258,8 @@ class Cluster(Frozen):
     """Whether its kubeconfig may be given out: the API has answered through the endpoint."""
     operation: str = ""
     """The operation that runs on it, or the last one that did."""
+    owner: str = ""
+    """What it was made for, as its maker wrote it down. Empty: nobody said."""
 
 
 class ClusterNodes(Frozen):

@@ -11,6 +11,7 @@ from typing import NewType
 
 from domain.errors import Conflict, Invalid, Violation
 from domain.frozen import Frozen
+from domain.ownership import OWNER_RULE, is_owner
 from domain.placement import Amounts, Demands, Policy
 from domain.probing import Probe
 
@@ -215,6 +216,8 @@ class InstanceSpec(Frozen):
     policy: Policy = Policy.SPREAD
     keeps: bool = True
     """Whether what it ran in stays when it is stopped."""
+    owner: str = ""
+    """What it was made for, as its maker wrote it down. It never changes once it is said."""
 
 
 class InstanceView(Frozen):
@@ -303,6 +306,8 @@ def _of_names(spec: InstanceSpec) -> Iterable[Violation]:
     if not spec.id or len(spec.id) > ID_LENGTH or not spec.id.isprintable() or "/" in spec.id:
         said = f"1 to {ID_LENGTH} printable characters without a slash"
         yield Violation(field="id", description=f"has to be {said}")
+    if not is_owner(spec.owner):
+        yield Violation(field="owner", description=f"has to be {OWNER_RULE}")
     if not spec.uri or not spec.uri.isprintable():
         yield Violation(field="uri", description="is required: the image that is to run")
 

@@ -12,6 +12,10 @@ RESTART = "windlass-restart"
 INCARNATION, TENANT, HEALTH = "windlass-incarnation", "windlass-tenant", "windlass-health"
 """Which copy of an instance is meant, whose it is, and how to find out whether it works."""
 
+OWNER = "windlass-owner"
+"""What an instance or a cluster was made for, as its maker wrote it down. Whoever finds one under a
+name of its own compares this before it takes that for its own."""
+
 KEEP = "windlass-keep"
 """Whether what is stopped is kept."""
 

@@ -1,6 +1,7 @@
 """What may be wished of an operation beside what its request says."""
 
 from domain.errors import Invalid
+from domain.metadata import OWNER
 from domain.operation import Ask, Kind
 
 FORCE, APPROVE_EACH = "windlass-force", "windlass-approve-each"
@@ -19,6 +20,7 @@ WISHES: dict[str, frozenset[Kind]] = {
     APPROVE_EACH: frozenset({Kind.UPGRADE_CLUSTER}),
     STORAGE: frozenset({Kind.CREATE_CLUSTER}),
     DATA: frozenset({Kind.DELETE_CLUSTER}),
+    OWNER: frozenset({Kind.CREATE_CLUSTER}),
 }
 """Which kinds of operations hear it. Others refuse it: whoever wishes for it counts on it."""
 
@@ -35,6 +37,7 @@ def refuse_wishes(kind: Kind, ask: Ask) -> None:
         (APPROVE_EACH, ask.approve_each),
         (STORAGE, ask.storage),
         (DATA, ask.data),
+        (OWNER, ask.owner),
     ):
         if wished and kind not in WISHES[name]:
             raise Invalid(

@@ -38,6 +38,7 @@ from domain.wishes import settles
 from store import answers, journal, operations, plans, recording, slots, steps
 from store.engine import Database, Store, reading, transaction
 from store.gather import Gather
+from store.operation_reading import LEFT_BEHIND
 from store.operations import MESSAGE_LENGTH
 from store.rows import ClusterRow, OperationRow, PoolRow, SlotRow, WatchRow, now, table_of
 from store.secrets import Secrets
@@ -105,7 +106,7 @@ class Clusters(Store):
         if ask.storage:
             plan = plan.model_copy(update={"storage": shared(plan.uid, building.pools)})
         await self._database.hold(session)
-        _add_rows(session, order, plan, operation, ask.tenant)
+        _add_rows(session, order, plan, operation, ask)
         self._vault.add(session, ports.ssh_key(plan.uid), private)
         subject = f"cluster/{plan.name}"
         row = operations.record(session, operation, Kind.CREATE_CLUSTER, subject, plan, ask)
@@ -232,7 +233,7 @@ class Clusters(Store):
             await steps.close(session, row.id)
             note = reached.note
             if left := await slots.left_behind(session, cluster.uid, reached.left_behind):
-                row.left_behind = operations.LEFT_BEHIND.dump_json(left).decode()
+                row.left_behind = LEFT_BEHIND.dump_json(left).decode()
                 note += f"; left behind: {'; '.join(each.said for each in left)}"
             operations.end(session, row, reached.stage, note, reached.failure)
         elif reached.note:
@@ -327,13 +328,13 @@ def _add_rows(
     order: ClusterOrder,
     plan: ClusterPlan,
     operation: OperationId,
-    tenant: str,
+    ask: Ask,
 ) -> None:
     moment = now()
     session.add(
         ClusterRow(
             uid=plan.uid,
-            tenant=tenant,
+            tenant=ask.tenant,
             name=plan.name,
             phase=Phase.PROVISIONING,
             message="queued",
@@ -345,6 +346,7 @@ def _add_rows(
             operation=operation,
             policy=Policy.PROPOSE,
             proposal="",
+            owner=ask.owner,
             created=moment,
             changed=moment,
         )
@@ -397,4 +399,5 @@ def as_cluster(row: Row[Any] | ClusterRow) -> Cluster:
         endpoint=row.endpoint,
         published=row.published,
         operation=row.operation,
+        owner=row.owner,
     )

@@ -28,6 +28,7 @@ from domain.instance import (
 )
 from domain.node import NodePhase
 from domain.operation import Ask
+from domain.ownership import claimed
 from store import answers, moves
 from store.clock import moment
 from store.engine import Database, Store, reading, transaction
@@ -105,6 +106,18 @@ class Instances(Store):
             to = to if row.node else Phase.SCHEDULING
         moves.move(session, row, to, f"asked to {call}")
         return await _view(session, row), True
+
+    @transaction
+    async def claim(self, session: AsyncSession, tenant: str, id: str, owner: str) -> InstanceView:
+        """Write down what an instance was made for, of which nobody said it. Asking again is no
+        matter. Conflict: it was made for something else."""
+        row = await _latest(session, tenant, id, held=True)
+        if row is None:
+            raise moves.unknown(id)
+        spec = moves.spec_of(row)
+        spec = spec.model_copy(update={"owner": claimed(f"instance {id}", spec.owner, owner)})
+        row.spec = spec.model_dump_json()
+        return await _view(session, row)
 
     @reading
     async def get(self, session: AsyncSession, tenant: str, id: str) -> InstanceView:

@@ -106,6 +106,8 @@ class ClusterRow(Row):
     """What a repair would do, for those who read of the cluster. Empty: nothing, or nobody says."""
     created: Mapped[datetime]
     changed: Mapped[datetime]
+    owner: Mapped[str] = mapped_column(server_default="")
+    """What it was made for, as its maker wrote it down. Empty: nobody said."""
 
 
 class PoolRow(Row):

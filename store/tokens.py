@@ -62,11 +62,12 @@ class Tokens(Store):
         label: str = "",
         source: str = "",
         cloudlets: Sequence[str] = (),
+        nodes: Sequence[str] = (),
         parent: str = "",
     ) -> tuple[str, TokenInfo]:
-        """A new token, which nobody can tell again, and what is known of it. `cloudlets` are the
-        only ones it may speak of. With a parent, by its digest, it is good for nothing that the
-        parent is not: as long, and as long unused."""
+        """A new token, which nobody can tell again, and what is known of it. `cloudlets` and
+        `nodes` are the only ones it may speak of. With a parent, by its digest, it is good for
+        nothing that the parent is not: as long, and as long unused."""
         moment = now()
         made_with = await _good(session, parent) if parent else None
         await session.execute(delete(TokenRow).where(TokenRow.ended < moment - KEPT))
@@ -85,6 +86,7 @@ class Tokens(Store):
             ended=moment,
             source=source,
             cloudlets=json.dumps(cloudlets),
+            nodes=json.dumps(nodes),
             parent=parent,
         )
         row.ended = _end(row)
@@ -153,6 +155,7 @@ class Tokens(Store):
                 expires=token.ended,
                 used=token.used,
                 cloudlets=json.loads(token.cloudlets),
+                nodes=json.loads(token.nodes),
             )
             for token, user in rows
             if token.revoked is None and token.ended > moment and not user.disabled
@@ -202,4 +205,5 @@ def _info(row: TokenRow) -> TokenInfo:
         revoked=row.revoked,
         source=row.source,
         cloudlets=json.loads(row.cloudlets),
+        nodes=json.loads(row.nodes),
     )

@@ -267,6 +267,7 @@ class Care:
         if before is not None:
             await asyncio.wait([before])
         try:
+            await self._free(instance)
             await self._kind.clear(instance)
         except DomainError as error:
             log.warning("left behind", instance=spoken(instance), error=error.message)

@@ -3,6 +3,7 @@ report of what came of them."""
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 
 import structlog
 
@@ -21,7 +22,15 @@ log = structlog.get_logger()
 
 
 class Commands:
-    def __init__(self, platform: Platform, replica: Replica, reports: Reports) -> None:
+    def __init__(
+        self,
+        platform: Platform,
+        replica: Replica,
+        reports: Reports,
+        adopted: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`adopted` waits until it is known what on the platform belongs to which instance."""
+        self._adopted = adopted
         self._platform = platform
         self._replica = replica
         self._reports = reports
@@ -59,6 +68,7 @@ class Commands:
         if instance is None:
             raise Failed(f"AppInst {request.app_inst_key.app_key.name} not found")
         order = ordered(self._replica, instance)
+        await self._adopted()
         output = await self._platform.run(order, request.container_id, request.command)
         told = {
             "exit_code": output.exit_code,

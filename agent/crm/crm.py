@@ -53,13 +53,13 @@ class Crm:
         self.platform = platform
         self.replica, self.reports = Replica(), Reports()
         mishaps = mishaps or NoMishaps()
-        self.strays = Strays(platform, self.reports, self._known)
+        self.strays = Strays(platform, self.reports, self._known, self.replica.instances)
         kinds = {ClusterInst: clusters(platform), AppInst: apps(platform, self.replica)}
         self._cares = {
             message: Care(kind, self.reports, mishaps, self.strays.free)
             for message, kind in kinds.items()
         }
-        self._commands = Commands(platform, self.replica, self.reports)
+        self._commands = Commands(platform, self.replica, self.reports, self.strays.adopted)
         self._measuring: asyncio.Task[None] | None = None
         self.stream = Stream(controllers, self.reports, self._begin, self._hear)
 

@@ -4,7 +4,7 @@
 import asyncio
 import json
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Any, TypeAlias
 
 import grpc
@@ -16,13 +16,16 @@ from agent.crm import names
 from agent.crm.names import Instance
 from agent.crm.platform import RUN_SECONDS, AppOrder, Output, Resources, words
 from domain.errors import Failed
-from domain.metadata import COMMAND, POOL, RESTART
+from domain.metadata import COMMAND, OWNER, POOL, RESTART
+from domain.ownership import foreign
 from protos.gen.edge.app_inst_pb2 import AppInst
 from protos.gen.edge.cloudlet_pb2 import CloudletKey
 from protos.gen.edge.clusterinst_pb2 import ClusterInst
+from protos.gen.edge.common_pb2 import CREATE_REQUESTED
 from protos.gen.kudo import scheduler_pb2 as pb
 from protos.gen.kudo.scheduler_pb2_grpc import InstanceServiceStub
 from protos.gen.ops.instances_pb2 import (
+    ClaimInstanceRequest,
     ExecInstanceRequest,
     GetInstanceRequest,
     InstanceEvent,
@@ -83,6 +86,10 @@ class Nodes:
         self._cloudlet = cloudlet
         self._metadata: Metadata = ((RESTART, "always"), *(((POOL, pool),) if pool else ()))
         self._resources, self._again_seconds = resources, again_seconds
+        self._earlier: dict[str, str] = {}
+        """By its owner, the name of what an earlier release made."""
+        self._disputed: set[str] = set()
+        """Names of such, of which nobody can tell for which of two instances it was made."""
 
     async def resources(self) -> Resources:
         return self._resources
@@ -99,13 +106,14 @@ class Nodes:
 
     async def create_app(self, order: AppOrder) -> Sequence[str]:
         _refuse_unless_docker(order.app.deployment)
-        asked = _instance(order)
-        metadata = self._metadata
+        owner = names.owner(order.instance)
+        asked = _instance(order, self.name(order.instance))
+        metadata = (*self._metadata, (OWNER, owner))
         if order.app.command:
             metadata = (*metadata, (COMMAND, json.dumps(shlex.split(order.app.command))))
         while True:
             try:
-                if await self._running(asked, metadata):
+                if await self._running(asked, owner, metadata):
                     return [asked.id]
             except grpc.aio.AioRpcError as error:
                 if error.code() not in AWAY:
@@ -114,30 +122,61 @@ class Nodes:
             await asyncio.sleep(self._again_seconds)
 
     async def delete_app(self, order: AppOrder) -> None:
-        await self.remove(self.name(order.instance))
+        owner = names.owner(order.instance)
+        await self._remove(self.name(order.instance), lambda recorded: recorded == owner)
+        self._earlier.pop(owner, None)
+
+    @property
+    def adopts(self) -> bool:
+        return True
+
+    async def adopt(self, known: Collection[Instance]) -> None:
+        """What has an owner already is only remembered by its name. Who has something of its own is
+        not taken for the maker of anything else, nor is who has only just been asked for."""
+        apps = [each for each in known if isinstance(each, AppInst)]
+        there = [each async for each in self._listed()]
+        owned = {each.owner: each.id for each in there if each.owner}
+        makers = names.only_makers(apps)
+        for view in there:
+            maker = makers.get(view.id)
+            if view.owner or maker is None or maker.state == CREATE_REQUESTED:
+                continue
+            if (owner := names.owner(maker)) not in owned:
+                await self._claim(view.id, owner)
+                owned[owner] = view.id
+        self._earlier = {
+            owner: name for owner, name in owned.items() if names.is_earlier(self._cloudlet, name)
+        }
+        self._disputed = {names.earlier(each) for each in apps} - makers.keys()
 
     def name(self, instance: Instance) -> str:
         """An app is an instance that is called so. Of a cluster there is nothing else."""
         if isinstance(instance, AppInst):
-            return names.app(instance.key)
+            return self._earlier.get(names.owner(instance)) or names.app(instance.key)
         return names.cluster(instance.key)
 
     async def carries(self) -> Collection[str]:
-        found: list[str] = []
-        asked, more = ListInstancesRequest(), True
-        while more:
-            page = await self._page(asked)
-            found += [each.id for each in page.instances if names.is_of(self._cloudlet, each.id)]
-            more = page.more
-            if page.instances:
-                asked.after = page.instances[-1].id
-        return found
+        return [each.id async for each in self._listed() if self._is_ours(each.id, each.owner)]
 
     async def remove(self, name: str) -> None:
         """Have an instance end, and return once it has: what is told as gone runs no more."""
+        await self._remove(name, lambda owner: self._is_ours(name, owner))
+
+    def _is_ours(self, name: str, owner: str) -> bool:
+        """Whether an instance was made for the cloudlet."""
+        if owner:
+            return names.is_of(self._cloudlet, owner)
+        return name not in self._disputed and names.is_earlier(self._cloudlet, name)
+
+    async def _remove(self, name: str, is_meant: Callable[[str], bool]) -> None:
+        """Destroy an instance if its owner is the one that is meant. Another's is left alone."""
         named = pb.InstanceIdentifier(id=name)
         while True:
             try:
+                view = await self._all.Get(GetInstanceRequest(id=name), timeout=CALL_SECONDS)
+                if not is_meant(view.owner):
+                    log.warning("instance of another owner left alone", instance=name)
+                    return
                 await self._instances.Destroy(named, timeout=CALL_SECONDS)
                 await self._over(name)
             except grpc.aio.AioRpcError as error:
@@ -158,6 +197,8 @@ class Nodes:
         asked = ExecInstanceRequest(id=name, command=words(command), timeout_seconds=RUN_SECONDS)
         stdout, stderr, code = b"", b"", 0
         try:
+            view = await self._all.Get(GetInstanceRequest(id=name), timeout=CALL_SECONDS)
+            _refuse_foreign(view, names.owner(order.instance))
             async for told in self._all.Exec(asked, timeout=RUN_SECONDS + SLACK_SECONDS):
                 stdout, stderr = stdout + told.stdout, stderr + told.stderr
                 code = told.exit_code
@@ -168,6 +209,27 @@ class Nodes:
 
     async def close(self) -> None:
         await self._channel.close()
+
+    async def _listed(self) -> AsyncIterator[InstanceView]:
+        """Every instance that is not over."""
+        asked, more = ListInstancesRequest(), True
+        while more:
+            page = await self._page(asked)
+            for each in page.instances:
+                yield each
+            more = page.more
+            if page.instances:
+                asked.after = page.instances[-1].id
+
+    async def _claim(self, name: str, owner: str) -> None:
+        try:
+            await self._all.Claim(ClaimInstanceRequest(id=name, owner=owner), timeout=CALL_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            raise Failed(
+                f"Windlass did not record the owner of instance {name}: {error.details()}",
+                do="run an API of the same release",
+            ) from error
+        log.info("owner recorded", instance=name, owner=owner)
 
     async def _page(self, asked: ListInstancesRequest) -> Any:
         try:
@@ -183,7 +245,7 @@ class Nodes:
         finally:
             call.cancel()
 
-    async def _running(self, asked: pb.Instance, metadata: Metadata) -> bool:
+    async def _running(self, asked: pb.Instance, owner: str, metadata: Metadata) -> bool:
         """Ask for an instance and return once it runs, also if it had been asked for before. False:
         that one was on its way out, and is gone now. Failed says why it does not run."""
         try:
@@ -191,15 +253,16 @@ class Nodes:
         except grpc.aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
                 raise
-            return await self._comes_to_run(asked.id)
+            return await self._comes_to_run(asked.id, owner)
         return True
 
-    async def _comes_to_run(self, name: str) -> bool:
-        """The same of an instance that is there already."""
+    async def _comes_to_run(self, name: str, owner: str) -> bool:
+        """The same of an instance that is there already. Conflict if it is another's."""
         view = await self._all.Get(GetInstanceRequest(id=name), timeout=CALL_SECONDS)
         if view.status in LEAVING:
             await self._over(name)
             return False
+        _refuse_foreign(view, owner)
         if _runs(name, view):
             return True
         call = self._all.Watch(WatchInstanceRequest(id=name, after=view.last_event))
@@ -231,7 +294,12 @@ def _runs(name: str, seen: InstanceView | InstanceEvent) -> bool:
     return bool(seen.status == RUNNING)
 
 
-def _instance(order: AppOrder) -> pb.Instance:
+def _refuse_foreign(view: InstanceView, owner: str) -> None:
+    if view.owner != owner:
+        raise foreign(f"instance {view.id}")
+
+
+def _instance(order: AppOrder, name: str) -> pb.Instance:
     flavor = order.flavor
     limit = pb.ResourceSummary(cpu=flavor.vcpus * 1000, memory=flavor.ram, disk=flavor.disk)
     ports = [
@@ -239,7 +307,7 @@ def _instance(order: AppOrder) -> pb.Instance:
         for port in order.instance.mapped_ports
     ]
     return pb.Instance(
-        id=names.app(order.instance.key),
+        id=name,
         name=order.app.key.name,
         uri=_uri(order.app.image_path),
         resource=pb.Resource(limit=limit),

@@ -71,6 +71,14 @@ class Platform(Protocol):
     async def delete_app(self, order: AppOrder) -> None:
         """Stop an app and take it away. There being none is success."""
 
+    @property
+    def adopts(self) -> bool:
+        """Whether earlier releases may have made something here that has no recorded owner."""
+
+    async def adopt(self, known: Collection[Instance]) -> None:
+        """Record the owner of what earlier releases made, given all instances that the controller
+        knows. Failed if that cannot be done now; it may be asked for again."""
+
     def name(self, instance: Instance) -> str:
         """What an instance is called on the platform."""
 

@@ -50,6 +50,13 @@ class Simulated:
         await asyncio.sleep(self._seconds)
         self.apps.pop(self.name(order.instance), None)
 
+    @property
+    def adopts(self) -> bool:
+        return False
+
+    async def adopt(self, known: Collection[Instance]) -> None:
+        """Nothing outlives the process."""
+
     def name(self, instance: Instance) -> str:
         if isinstance(instance, AppInst):
             return f"app {names.app(instance.key)}"

@@ -15,7 +15,7 @@ from domain.instance import (
     check,
     no_limit,
 )
-from domain.metadata import COMMAND, POOL, RESTART, WORKLOAD
+from domain.metadata import COMMAND, OWNER, POOL, RESTART, WORKLOAD
 from domain.naming import is_label_key, is_label_value
 from domain.node import Registered
 from domain.placement import Amounts, Demands
@@ -53,6 +53,7 @@ def instance(
             demands=Demands(pool=beside.get(POOL, ""), workload=beside.get(WORKLOAD, "")),
             command=_command(beside.get(COMMAND, "[]")),
             keeps=keeps,
+            owner=beside.get(OWNER, ""),
         )
     )
 

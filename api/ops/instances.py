@@ -68,6 +68,10 @@ class Instances(InstancesServicer):
             running.instance(view, node.address, node.runtime) if node else running.instance(view)
         )
 
+    async def Claim(self, request: pb.ClaimInstanceRequest, context: Context) -> pb.InstanceView:
+        tenant = asked(request).tenant
+        return running.instance(await self._instances.claim(tenant, request.id, request.owner))
+
     async def Watch(
         self, request: pb.WatchInstanceRequest, context: Context
     ) -> AsyncIterator[pb.InstanceEvent]:

@@ -93,6 +93,7 @@ def instance(view: InstanceView, agent: str = "", runtime: str = "") -> pb.Insta
         changed=_stamp(view.changed),
         ended=_stamp(view.ended),
         last_event=view.last_event,
+        owner=view.spec.owner,
     )
 
 

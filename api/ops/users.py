@@ -14,6 +14,7 @@ from api.signed_in import SignedIn
 from domain import access
 from domain.access import Principal, Role, TokenInfo, User
 from domain.errors import Forbidden, Invalid, Unauthenticated, Violation
+from domain.node_scope import covers, is_scope
 from domain.password_rules import weak
 from protos.gen.ops import access_pb2 as pb
 from protos.gen.ops.access_pb2_grpc import TokensServicer, UsersServicer
@@ -33,6 +34,7 @@ SAID = {number: role for role, number in ROLES.items()}
 USUAL_DAYS, MOST_DAYS = 30, 3660
 LABEL_LENGTH = 64
 MOST_CLOUDLETS = 100
+MOST_NODES = 1000
 
 
 class Users(UsersServicer):
@@ -106,6 +108,7 @@ class Tokens(TokensServicer):
             label=request.label or "unnamed",
             source=self._origins.place(context),
             cloudlets=_bound(request.cloudlets),
+            nodes=_bound_nodes(request.nodes),
             parent=session.digest if user == session.principal.name else "",
         )
         return pb.CreateTokenResponse(token=_token(info), secret=secret)
@@ -177,6 +180,23 @@ def _bound(cloudlets: Sequence[str]) -> list[str]:
     return [access.ANY] if any_of_them else sorted(set(some or inherited))
 
 
+def _bound_nodes(nodes: Sequence[str]) -> list[str]:
+    """For which nodes a new token may speak. Nobody gives away more than they have."""
+    session = running().session
+    own = session.node_scope
+    if len(nodes) > MOST_NODES or not all(map(is_scope, nodes)):
+        said = f"must be NODE or PREFIX*, with @POOL if wanted, and at most {MOST_NODES}, or any"
+        raise wrong("nodes", said)
+    if not all(covers(own, each) for each in nodes):
+        only = f"for {', '.join(own.names)} alone" if own.names else "for no node"
+        raise Forbidden(
+            f"{session.principal.name} may speak {only} with this token",
+            subject=session.principal.name,
+            do="sign in, or ask an administrator",
+        )
+    return sorted(set(nodes or session.nodes))
+
+
 def _user(user: User) -> pb.User:
     who = user.principal
     return pb.User(
@@ -198,6 +218,7 @@ def _token(info: TokenInfo) -> pb.Token:
         used=_moment(info.used),
         source=info.source,
         cloudlets=info.cloudlets,
+        nodes=info.nodes,
     )
 
 

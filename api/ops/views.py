@@ -6,6 +6,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from api.errors import wrong
 from api.ops import states
+from domain.cluster import Cluster
 from domain.health import WATCHED
 from domain.machine import SlotPhase, SlotState
 from domain.naming import CLUSTER_NAME_LENGTH, is_dns_label
@@ -32,6 +33,15 @@ def cluster(view: ClusterView) -> pb.ClusterView:
         operation=f"operations/{shown.operation}",
         confirmed=_stamp(view.confirmed),
         nodes=map(_node, view.slots),
+    )
+
+
+def owner(cluster: Cluster) -> pb.ClusterOwner:
+    return pb.ClusterOwner(
+        name=cluster.name,
+        uid=cluster.uid,
+        phase=states.PHASES[cluster.phase],
+        owner=cluster.owner,
     )
 
 

@@ -25,8 +25,9 @@ from tests.api.web import CODES, Answer, body, call, framed
 from tests.support.load import limit
 from tests.support.passwords import PASSWORD
 
-SINGLE = ("json", "proto", "grpc-web", "grpc-web+proto", "grpc-web-text", "grpc-web-text+proto")
-STREAMED = ("connect+json", "connect+proto", "grpc-web+proto", "grpc-web-text+proto")
+WEB = ("grpc-web", "grpc-web+proto", "grpc-web+json", "grpc-web-text", "grpc-web-text+proto")
+SINGLE = ("json", "proto", *WEB)
+STREAMED = ("connect+json", "connect+proto", *WEB[1:])
 
 
 def method(file: Any, name: str) -> Any:
@@ -227,25 +228,38 @@ def test_origins_are_exact(origin: str, host: str, is_open: bool, allowed: bool)
 
 
 @pytest.mark.parametrize(
-    ("host", "here", "is_open", "meant"),
+    ("host", "is_open", "meant"),
     [
-        ("rebound.example:8282", "127.0.0.1", True, False),
-        ("rebound.example:8282", "::1", True, False),
-        ("[", "127.0.0.1", True, False),
-        ("127.0.0.1:8282", "127.0.0.1", True, True),
-        ("localhost:9999", "127.0.0.1", True, True),
-        ("[::1]:8282", "::1", True, True),
-        ("", "127.0.0.1", True, True),
-        ("ui.example", "127.0.0.1", True, True),
-        ("api:8282", "172.18.0.3", True, True),
-        ("rebound.example:8282", "127.0.0.1", False, True),
+        ("rebound.example:8282", True, False),
+        ("127.0.0.1.rebound.example", True, False),
+        ("[", True, False),
+        ("127.0.0.1:8282", True, True),
+        ("localhost:9999", True, True),
+        ("[::1]:8282", True, True),
+        ("172.18.0.3:8282", True, True),
+        ("", True, True),
+        ("ui.example", True, True),
+        ("api:8282", True, True),
+        ("named.example:1", True, True),
+        ("Windlass.example:443", True, True),
+        ("windlass.example:444", True, False),
+        ("rebound.example:8282", False, True),
     ],
 )
 def test_a_name_that_was_made_to_lead_here_is_not_ours(
-    host: str, here: str, is_open: bool, meant: bool
+    host: str, is_open: bool, meant: bool
 ) -> None:
-    policy = Policy(frozenset({"https://ui.example"}), is_open)
-    assert policy.is_meant(host, here) is meant
+    hosts = frozenset({"api", "named.example", "windlass.example:443"})
+    policy = Policy(frozenset({"https://ui.example"}), is_open, hosts)
+    assert policy.is_meant(host) is meant
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_pages_of_listed_names_may_call_whatever_a_proxy_makes_of_the_name(is_open: bool) -> None:
+    policy = Policy(is_open=is_open, hosts=frozenset({"windlass.example"}))
+    assert policy.allows("https://windlass.example", "upstream:8282")
+    assert not policy.allows("https://evil.example", "upstream:8282")
+    assert not policy.allows("null", "upstream:8282")
 
 
 def test_times_are_read_as_both_protocols_write_them() -> None:

@@ -158,7 +158,9 @@ async def test_no_route_is_left_out(closed: Closed) -> None:
     but `/livez`, which says one word."""
     ours = {path for _, path, _ in routes(closed)}
     known = {route.path for route in closed.api._web.app.routes}  # type: ignore[attr-defined]
-    assert known - ours == {"/livez", "/readyz", "/metrics", "/api/ping", "/api/config"}
+    unserved = {f"/{verb}/{{rest:path}}" for verb in ("create", "delete", "show", "update")}
+    koors = {"/readiness", "/api/ping", "/api/config", "/api/clear-site-data"}
+    assert known - ours == {"/livez", "/readyz", "/metrics", *koors, *unserved}
 
 
 async def test_what_the_process_does_is_for_those_who_may_read(
@@ -173,10 +175,11 @@ async def test_what_the_process_does_is_for_those_who_may_read(
         assert measured.status_code == code
         assert ("windlass_grpc_calls" in measured.text) is (code == 200)
         assert ("www-authenticate" in measured.headers) is (code == 401)
-        ready = await web.get("/readyz?verbose", headers=carrying(token))
-        assert ready.status_code == 200, "probes have no token"
-        assert (ready.text == "ready\n") is (code != 200)
-        assert ("temporal" in ready.text) is (code == 200)
+        for path in ("/readyz?verbose", "/readiness?verbose"):
+            ready = await web.get(path, headers=carrying(token))
+            assert ready.status_code == 200, "probes have no token"
+            assert (ready.text == "ready\n") is (code != 200)
+            assert ("temporal" in ready.text) is (code == 200)
         assert (await web.get("/livez", headers=carrying(token))).text == "ok\n"
 
 

@@ -357,7 +357,7 @@ async def served(peer: Peer, port: int = 0) -> AsyncIterator[grpc.aio.Server]:
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
     kaas_grpc.add_ClusterServicer_to_server(Clusters(peer), server)
     ops_grpc.add_OperationsServicer_to_server(Operations(peer), server)
-    clusters_grpc.add_ClustersServicer_to_server(Views(peer), server)
+    clusters_grpc.add_ClustersServicer_to_server(Views(peer), server)  # type: ignore[abstract]
     care_grpc.add_HealthServicer_to_server(Health(peer), server)
     longrunning_grpc.add_OperationsServicer_to_server(LongRunning(peer), server)
     health = health_aio.HealthServicer()

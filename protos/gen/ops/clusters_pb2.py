@@ -25,21 +25,29 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dprotos/gen/ops/clusters.proto\x12\x0bwindlass.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"#\n\x13WatchClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\xcf\x01\n\x0b\x43lusterView\x12\x0c\n\x04name\x18\x01 \x01(\t\x12(\n\x05phase\x18\x02 \x01(\x0e\x32\x19.windlass.v1.ClusterPhase\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\x11\n\toperation\x18\x05 \x01(\t\x12-\n\tconfirmed\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12$\n\x05nodes\x18\x07 \x03(\x0b\x32\x15.windlass.v1.NodeView\"\xf4\x01\n\x08NodeView\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04pool\x18\x02 \x01(\t\x12\r\n\x05phase\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12)\n\x05since\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bschedulable\x18\x06 \x01(\x08\x12\x0f\n\x07kubelet\x18\x07 \x01(\t\x12\x12\n\nmachine_id\x18\x08 \x01(\t\x12\x10\n\x08hostname\x18\t \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\n \x01(\t\x12\x16\n\x0emachine_status\x18\x0b \x01(\t\x12\r\n\x05power\x18\x0c \x01(\t*\xc6\x01\n\x0c\x43lusterPhase\x12\x1d\n\x19\x43LUSTER_PHASE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x43LUSTER_PROVISIONING\x10\x01\x12\x13\n\x0f\x43LUSTER_RUNNING\x10\x02\x12\x17\n\x13\x43LUSTER_RECONCILING\x10\x03\x12\x14\n\x10\x43LUSTER_STOPPING\x10\x04\x12\x11\n\rCLUSTER_ERROR\x10\x05\x12\x14\n\x10\x43LUSTER_DEGRADED\x10\x06\x12\x10\n\x0c\x43LUSTER_GONE\x10\x07\x32Q\n\x08\x43lusters\x12\x45\n\x05Watch\x12 .windlass.v1.WatchClusterRequest\x1a\x18.windlass.v1.ClusterView0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dprotos/gen/ops/clusters.proto\x12\x0bwindlass.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"(\n\x18ListClusterOwnersRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"H\n\x19ListClusterOwnersResponse\x12+\n\x08\x63lusters\x18\x01 \x03(\x0b\x32\x19.windlass.v1.ClusterOwner\"2\n\x13\x43laimClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\"b\n\x0c\x43lusterOwner\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12(\n\x05phase\x18\x03 \x01(\x0e\x32\x19.windlass.v1.ClusterPhase\x12\r\n\x05owner\x18\x04 \x01(\t\"#\n\x13WatchClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\xcf\x01\n\x0b\x43lusterView\x12\x0c\n\x04name\x18\x01 \x01(\t\x12(\n\x05phase\x18\x02 \x01(\x0e\x32\x19.windlass.v1.ClusterPhase\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\x11\n\toperation\x18\x05 \x01(\t\x12-\n\tconfirmed\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12$\n\x05nodes\x18\x07 \x03(\x0b\x32\x15.windlass.v1.NodeView\"\xf4\x01\n\x08NodeView\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04pool\x18\x02 \x01(\t\x12\r\n\x05phase\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12)\n\x05since\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bschedulable\x18\x06 \x01(\x08\x12\x0f\n\x07kubelet\x18\x07 \x01(\t\x12\x12\n\nmachine_id\x18\x08 \x01(\t\x12\x10\n\x08hostname\x18\t \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\n \x01(\t\x12\x16\n\x0emachine_status\x18\x0b \x01(\t\x12\r\n\x05power\x18\x0c \x01(\t*\xc6\x01\n\x0c\x43lusterPhase\x12\x1d\n\x19\x43LUSTER_PHASE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x43LUSTER_PROVISIONING\x10\x01\x12\x13\n\x0f\x43LUSTER_RUNNING\x10\x02\x12\x17\n\x13\x43LUSTER_RECONCILING\x10\x03\x12\x14\n\x10\x43LUSTER_STOPPING\x10\x04\x12\x11\n\rCLUSTER_ERROR\x10\x05\x12\x14\n\x10\x43LUSTER_DEGRADED\x10\x06\x12\x10\n\x0c\x43LUSTER_GONE\x10\x07\x32\xf4\x01\n\x08\x43lusters\x12\x45\n\x05Watch\x12 .windlass.v1.WatchClusterRequest\x1a\x18.windlass.v1.ClusterView0\x01\x12[\n\nListOwners\x12%.windlass.v1.ListClusterOwnersRequest\x1a&.windlass.v1.ListClusterOwnersResponse\x12\x44\n\x05\x43laim\x12 .windlass.v1.ClaimClusterRequest\x1a\x19.windlass.v1.ClusterOwnerb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.gen.ops.clusters_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CLUSTERPHASE']._serialized_start=574
-  _globals['_CLUSTERPHASE']._serialized_end=772
-  _globals['_WATCHCLUSTERREQUEST']._serialized_start=79
-  _globals['_WATCHCLUSTERREQUEST']._serialized_end=114
-  _globals['_CLUSTERVIEW']._serialized_start=117
-  _globals['_CLUSTERVIEW']._serialized_end=324
-  _globals['_NODEVIEW']._serialized_start=327
-  _globals['_NODEVIEW']._serialized_end=571
-  _globals['_CLUSTERS']._serialized_start=774
-  _globals['_CLUSTERS']._serialized_end=855
+  _globals['_CLUSTERPHASE']._serialized_start=842
+  _globals['_CLUSTERPHASE']._serialized_end=1040
+  _globals['_LISTCLUSTEROWNERSREQUEST']._serialized_start=79
+  _globals['_LISTCLUSTEROWNERSREQUEST']._serialized_end=119
+  _globals['_LISTCLUSTEROWNERSRESPONSE']._serialized_start=121
+  _globals['_LISTCLUSTEROWNERSRESPONSE']._serialized_end=193
+  _globals['_CLAIMCLUSTERREQUEST']._serialized_start=195
+  _globals['_CLAIMCLUSTERREQUEST']._serialized_end=245
+  _globals['_CLUSTEROWNER']._serialized_start=247
+  _globals['_CLUSTEROWNER']._serialized_end=345
+  _globals['_WATCHCLUSTERREQUEST']._serialized_start=347
+  _globals['_WATCHCLUSTERREQUEST']._serialized_end=382
+  _globals['_CLUSTERVIEW']._serialized_start=385
+  _globals['_CLUSTERVIEW']._serialized_end=592
+  _globals['_NODEVIEW']._serialized_start=595
+  _globals['_NODEVIEW']._serialized_end=839
+  _globals['_CLUSTERS']._serialized_start=1043
+  _globals['_CLUSTERS']._serialized_end=1287
 # @@protoc_insertion_point(module_scope)

@@ -39,6 +39,16 @@ class ClustersStub:
                 request_serializer=protos_dot_gen_dot_ops_dot_clusters__pb2.WatchClusterRequest.SerializeToString,
                 response_deserializer=protos_dot_gen_dot_ops_dot_clusters__pb2.ClusterView.FromString,
                 _registered_method=True)
+        self.ListOwners = channel.unary_unary(
+                '/windlass.v1.Clusters/ListOwners',
+                request_serializer=protos_dot_gen_dot_ops_dot_clusters__pb2.ListClusterOwnersRequest.SerializeToString,
+                response_deserializer=protos_dot_gen_dot_ops_dot_clusters__pb2.ListClusterOwnersResponse.FromString,
+                _registered_method=True)
+        self.Claim = channel.unary_unary(
+                '/windlass.v1.Clusters/Claim',
+                request_serializer=protos_dot_gen_dot_ops_dot_clusters__pb2.ClaimClusterRequest.SerializeToString,
+                response_deserializer=protos_dot_gen_dot_ops_dot_clusters__pb2.ClusterOwner.FromString,
+                _registered_method=True)
 
 
 class ClustersServicer:
@@ -52,6 +62,21 @@ class ClustersServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListOwners(self, request, context):
+        """What each cluster was made for, by name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Claim(self, request, context):
+        """Say what a cluster was made for of which nobody said it. FAILED_PRECONDITION: it was made for
+        something else.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ClustersServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -59,6 +84,16 @@ def add_ClustersServicer_to_server(servicer, server):
                     servicer.Watch,
                     request_deserializer=protos_dot_gen_dot_ops_dot_clusters__pb2.WatchClusterRequest.FromString,
                     response_serializer=protos_dot_gen_dot_ops_dot_clusters__pb2.ClusterView.SerializeToString,
+            ),
+            'ListOwners': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListOwners,
+                    request_deserializer=protos_dot_gen_dot_ops_dot_clusters__pb2.ListClusterOwnersRequest.FromString,
+                    response_serializer=protos_dot_gen_dot_ops_dot_clusters__pb2.ListClusterOwnersResponse.SerializeToString,
+            ),
+            'Claim': grpc.unary_unary_rpc_method_handler(
+                    servicer.Claim,
+                    request_deserializer=protos_dot_gen_dot_ops_dot_clusters__pb2.ClaimClusterRequest.FromString,
+                    response_serializer=protos_dot_gen_dot_ops_dot_clusters__pb2.ClusterOwner.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -88,6 +123,60 @@ class Clusters:
             '/windlass.v1.Clusters/Watch',
             protos_dot_gen_dot_ops_dot_clusters__pb2.WatchClusterRequest.SerializeToString,
             protos_dot_gen_dot_ops_dot_clusters__pb2.ClusterView.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListOwners(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/windlass.v1.Clusters/ListOwners',
+            protos_dot_gen_dot_ops_dot_clusters__pb2.ListClusterOwnersRequest.SerializeToString,
+            protos_dot_gen_dot_ops_dot_clusters__pb2.ListClusterOwnersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Claim(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/windlass.v1.Clusters/Claim',
+            protos_dot_gen_dot_ops_dot_clusters__pb2.ClaimClusterRequest.SerializeToString,
+            protos_dot_gen_dot_ops_dot_clusters__pb2.ClusterOwner.FromString,
             options,
             channel_credentials,
             insecure,

@@ -18,6 +18,12 @@ class ClustersStub:
     """A cluster as it is, and again whenever that changes, until it is gone. What came between two
     messages is left out: each says all there is to say.
     """
+    ListOwners: _aio.UnaryUnaryMultiCallable[_clusters_pb2.ListClusterOwnersRequest, _clusters_pb2.ListClusterOwnersResponse]
+    """What each cluster was made for, by name."""
+    Claim: _aio.UnaryUnaryMultiCallable[_clusters_pb2.ClaimClusterRequest, _clusters_pb2.ClusterOwner]
+    """Say what a cluster was made for of which nobody said it. FAILED_PRECONDITION: it was made for
+    something else.
+    """
 
 class ClustersServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -28,6 +34,24 @@ class ClustersServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.AsyncIterator[_clusters_pb2.ClusterView]:
         """A cluster as it is, and again whenever that changes, until it is gone. What came between two
         messages is left out: each says all there is to say.
+        """
+
+    @_abc_1.abstractmethod
+    def ListOwners(
+        self,
+        request: _clusters_pb2.ListClusterOwnersRequest,
+        context: _aio.ServicerContext[_clusters_pb2.ListClusterOwnersRequest, _abc.Awaitable[_clusters_pb2.ListClusterOwnersResponse]],
+    ) -> _abc.Awaitable[_clusters_pb2.ListClusterOwnersResponse]:
+        """What each cluster was made for, by name."""
+
+    @_abc_1.abstractmethod
+    def Claim(
+        self,
+        request: _clusters_pb2.ClaimClusterRequest,
+        context: _aio.ServicerContext[_clusters_pb2.ClaimClusterRequest, _abc.Awaitable[_clusters_pb2.ClusterOwner]],
+    ) -> _abc.Awaitable[_clusters_pb2.ClusterOwner]:
+        """Say what a cluster was made for of which nobody said it. FAILED_PRECONDITION: it was made for
+        something else.
         """
 
 def add_ClustersServicer_to_server(servicer: ClustersServicer, server: _aio.Server) -> None: ...

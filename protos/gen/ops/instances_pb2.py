@@ -27,15 +27,15 @@ from protos.gen.ops import health_pb2 as protos_dot_gen_dot_ops_dot_health__pb2
 from protos.gen.ops import nodes_pb2 as protos_dot_gen_dot_ops_dot_nodes__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eprotos/gen/ops/instances.proto\x12\x0bwindlass.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bprotos/gen/ops/health.proto\x1a\x1aprotos/gen/ops/nodes.proto\"\xff\x02\n\rInstanceOrder\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uri\x18\x03 \x01(\t\x12\x13\n\x0b\x65nvironment\x18\x04 \x03(\t\x12 \n\x05limit\x18\x05 \x01(\x0b\x32\x11.windlass.v1.Room\x12%\n\x05ports\x18\x06 \x03(\x0b\x32\x16.windlass.v1.Published\x12\n\n\x02ip\x18\x07 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x08 \x03(\t\x12%\n\x07restart\x18\t \x01(\x0e\x32\x14.windlass.v1.Restart\x12#\n\x05probe\x18\n \x01(\x0b\x32\x14.windlass.v1.Probing\x12\x0c\n\x04pool\x18\x0b \x01(\t\x12\x13\n\x0b\x63onstraints\x18\x0c \x03(\t\x12\x10\n\x08\x61\x66\x66inity\x18\r \x03(\t\x12\x10\n\x08workload\x18\x0e \x01(\t\x12\x11\n\tspread_by\x18\x0f \x01(\t\x12\x15\n\rmost_per_node\x18\x10 \x01(\x05\x12\x0f\n\x07\x62inpack\x18\x11 \x01(\x08\"0\n\tPublished\x12\x0e\n\x06source\x18\x01 \x01(\x05\x12\x13\n\x0b\x64\x65stination\x18\x02 \x01(\x05\"\x90\x01\n\x07Probing\x12\x0f\n\x07\x63ommand\x18\x01 \x03(\t\x12\x0c\n\x04http\x18\x02 \x01(\t\x12\x0b\n\x03tcp\x18\x03 \x01(\x05\x12\x18\n\x10interval_seconds\x18\x04 \x01(\x01\x12\x17\n\x0ftimeout_seconds\x18\x05 \x01(\x01\x12\x0f\n\x07retries\x18\x06 \x01(\x05\x12\x15\n\rstart_seconds\x18\x07 \x01(\x01\"\xa5\x03\n\x0cInstanceView\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\x0e\n\x06status\x18\x03 \x01(\t\x12\x0c\n\x04says\x18\x04 \x01(\t\x12\x0c\n\x04node\x18\x05 \x01(\t\x12\r\n\x05\x61gent\x18\x06 \x01(\t\x12\x13\n\x0bincarnation\x18\x07 \x01(\x05\x12\x10\n\x08restarts\x18\x08 \x01(\x05\x12\x0b\n\x03uri\x18\t \x01(\t\x12 \n\x05limit\x18\n \x01(\x0b\x32\x11.windlass.v1.Room\x12\x1f\n\x04used\x18\x0b \x01(\x0b\x32\x11.windlass.v1.Room\x12\n\n\x02ip\x18\x0c \x01(\t\x12%\n\x05ports\x18\r \x03(\x0b\x32\x16.windlass.v1.Published\x12+\n\x07\x63reated\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07\x63hanged\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05\x65nded\x18\x10 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nlast_event\x18\x11 \x01(\x05\"J\n\x14PlanInstanceResponse\x12\x0c\n\x04node\x18\x01 \x01(\t\x12$\n\x05nodes\x18\x02 \x03(\x0b\x32\x15.windlass.v1.Prospect\",\n\x08Prospect\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x12\n\nshortfalls\x18\x02 \x03(\t\"G\n\x14ListInstancesRequest\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x12\n\neverything\x18\x02 \x01(\x08\x12\r\n\x05\x61\x66ter\x18\x03 \x01(\t\"S\n\x15ListInstancesResponse\x12,\n\tinstances\x18\x01 \x03(\x0b\x32\x19.windlass.v1.InstanceView\x12\x0c\n\x04more\x18\x02 \x01(\x08\" \n\x12GetInstanceRequest\x12\n\n\x02id\x18\x01 \x01(\t\"1\n\x14WatchInstanceRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x05\"\x98\x01\n\rInstanceEvent\x12\x0e\n\x06number\x18\x01 \x01(\x05\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06status\x18\x03 \x01(\t\x12\x0c\n\x04says\x18\x04 \x01(\t\x12\x0c\n\x04node\x18\x05 \x01(\t\x12\x13\n\x0bincarnation\x18\x06 \x01(\x05\x12\x0c\n\x04last\x18\x07 \x01(\x08\" \n\x12WhyInstanceRequest\x12\n\n\x02id\x18\x01 \x01(\t\"K\n\x13\x45xecInstanceRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x02 \x03(\t\x12\x17\n\x0ftimeout_seconds\x18\x03 \x01(\x01\"V\n\x12\x45xecInstanceOutput\x12\x0e\n\x06stdout\x18\x01 \x01(\x0c\x12\x0e\n\x06stderr\x18\x02 \x01(\x0c\x12\r\n\x05\x65nded\x18\x03 \x01(\x08\x12\x11\n\texit_code\x18\x04 \x01(\x05\"^\n\x13WhyInstanceResponse\x12\"\n\x06\x63\x61uses\x18\x01 \x03(\x0b\x32\x12.windlass.v1.Cause\x12#\n\x06\x61\x64vice\x18\x02 \x03(\x0b\x32\x13.windlass.v1.Advice*a\n\x07Restart\x12\x17\n\x13RESTART_UNSPECIFIED\x10\x00\x12\x11\n\rRESTART_NEVER\x10\x01\x12\x16\n\x12RESTART_ON_FAILURE\x10\x02\x12\x12\n\x0eRESTART_ALWAYS\x10\x03\x32\x86\x04\n\tInstances\x12?\n\x06\x43reate\x12\x1a.windlass.v1.InstanceOrder\x1a\x19.windlass.v1.InstanceView\x12\x45\n\x04Plan\x12\x1a.windlass.v1.InstanceOrder\x1a!.windlass.v1.PlanInstanceResponse\x12M\n\x04List\x12!.windlass.v1.ListInstancesRequest\x1a\".windlass.v1.ListInstancesResponse\x12\x41\n\x03Get\x12\x1f.windlass.v1.GetInstanceRequest\x1a\x19.windlass.v1.InstanceView\x12H\n\x05Watch\x12!.windlass.v1.WatchInstanceRequest\x1a\x1a.windlass.v1.InstanceEvent0\x01\x12H\n\x03Why\x12\x1f.windlass.v1.WhyInstanceRequest\x1a .windlass.v1.WhyInstanceResponse\x12K\n\x04\x45xec\x12 .windlass.v1.ExecInstanceRequest\x1a\x1f.windlass.v1.ExecInstanceOutput0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eprotos/gen/ops/instances.proto\x12\x0bwindlass.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bprotos/gen/ops/health.proto\x1a\x1aprotos/gen/ops/nodes.proto\"\xff\x02\n\rInstanceOrder\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uri\x18\x03 \x01(\t\x12\x13\n\x0b\x65nvironment\x18\x04 \x03(\t\x12 \n\x05limit\x18\x05 \x01(\x0b\x32\x11.windlass.v1.Room\x12%\n\x05ports\x18\x06 \x03(\x0b\x32\x16.windlass.v1.Published\x12\n\n\x02ip\x18\x07 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x08 \x03(\t\x12%\n\x07restart\x18\t \x01(\x0e\x32\x14.windlass.v1.Restart\x12#\n\x05probe\x18\n \x01(\x0b\x32\x14.windlass.v1.Probing\x12\x0c\n\x04pool\x18\x0b \x01(\t\x12\x13\n\x0b\x63onstraints\x18\x0c \x03(\t\x12\x10\n\x08\x61\x66\x66inity\x18\r \x03(\t\x12\x10\n\x08workload\x18\x0e \x01(\t\x12\x11\n\tspread_by\x18\x0f \x01(\t\x12\x15\n\rmost_per_node\x18\x10 \x01(\x05\x12\x0f\n\x07\x62inpack\x18\x11 \x01(\x08\"0\n\tPublished\x12\x0e\n\x06source\x18\x01 \x01(\x05\x12\x13\n\x0b\x64\x65stination\x18\x02 \x01(\x05\"\x90\x01\n\x07Probing\x12\x0f\n\x07\x63ommand\x18\x01 \x03(\t\x12\x0c\n\x04http\x18\x02 \x01(\t\x12\x0b\n\x03tcp\x18\x03 \x01(\x05\x12\x18\n\x10interval_seconds\x18\x04 \x01(\x01\x12\x17\n\x0ftimeout_seconds\x18\x05 \x01(\x01\x12\x0f\n\x07retries\x18\x06 \x01(\x05\x12\x15\n\rstart_seconds\x18\x07 \x01(\x01\"\xb4\x03\n\x0cInstanceView\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\x0e\n\x06status\x18\x03 \x01(\t\x12\x0c\n\x04says\x18\x04 \x01(\t\x12\x0c\n\x04node\x18\x05 \x01(\t\x12\r\n\x05\x61gent\x18\x06 \x01(\t\x12\x13\n\x0bincarnation\x18\x07 \x01(\x05\x12\x10\n\x08restarts\x18\x08 \x01(\x05\x12\x0b\n\x03uri\x18\t \x01(\t\x12 \n\x05limit\x18\n \x01(\x0b\x32\x11.windlass.v1.Room\x12\x1f\n\x04used\x18\x0b \x01(\x0b\x32\x11.windlass.v1.Room\x12\n\n\x02ip\x18\x0c \x01(\t\x12%\n\x05ports\x18\r \x03(\x0b\x32\x16.windlass.v1.Published\x12+\n\x07\x63reated\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07\x63hanged\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05\x65nded\x18\x10 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nlast_event\x18\x11 \x01(\x05\x12\r\n\x05owner\x18\x12 \x01(\t\"J\n\x14PlanInstanceResponse\x12\x0c\n\x04node\x18\x01 \x01(\t\x12$\n\x05nodes\x18\x02 \x03(\x0b\x32\x15.windlass.v1.Prospect\",\n\x08Prospect\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x12\n\nshortfalls\x18\x02 \x03(\t\"G\n\x14ListInstancesRequest\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x12\n\neverything\x18\x02 \x01(\x08\x12\r\n\x05\x61\x66ter\x18\x03 \x01(\t\"S\n\x15ListInstancesResponse\x12,\n\tinstances\x18\x01 \x03(\x0b\x32\x19.windlass.v1.InstanceView\x12\x0c\n\x04more\x18\x02 \x01(\x08\" \n\x12GetInstanceRequest\x12\n\n\x02id\x18\x01 \x01(\t\"1\n\x14\x43laimInstanceRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\"1\n\x14WatchInstanceRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x05\"\x98\x01\n\rInstanceEvent\x12\x0e\n\x06number\x18\x01 \x01(\x05\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06status\x18\x03 \x01(\t\x12\x0c\n\x04says\x18\x04 \x01(\t\x12\x0c\n\x04node\x18\x05 \x01(\t\x12\x13\n\x0bincarnation\x18\x06 \x01(\x05\x12\x0c\n\x04last\x18\x07 \x01(\x08\" \n\x12WhyInstanceRequest\x12\n\n\x02id\x18\x01 \x01(\t\"K\n\x13\x45xecInstanceRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x02 \x03(\t\x12\x17\n\x0ftimeout_seconds\x18\x03 \x01(\x01\"V\n\x12\x45xecInstanceOutput\x12\x0e\n\x06stdout\x18\x01 \x01(\x0c\x12\x0e\n\x06stderr\x18\x02 \x01(\x0c\x12\r\n\x05\x65nded\x18\x03 \x01(\x08\x12\x11\n\texit_code\x18\x04 \x01(\x05\"^\n\x13WhyInstanceResponse\x12\"\n\x06\x63\x61uses\x18\x01 \x03(\x0b\x32\x12.windlass.v1.Cause\x12#\n\x06\x61\x64vice\x18\x02 \x03(\x0b\x32\x13.windlass.v1.Advice*a\n\x07Restart\x12\x17\n\x13RESTART_UNSPECIFIED\x10\x00\x12\x11\n\rRESTART_NEVER\x10\x01\x12\x16\n\x12RESTART_ON_FAILURE\x10\x02\x12\x12\n\x0eRESTART_ALWAYS\x10\x03\x32\xcd\x04\n\tInstances\x12?\n\x06\x43reate\x12\x1a.windlass.v1.InstanceOrder\x1a\x19.windlass.v1.InstanceView\x12\x45\n\x04Plan\x12\x1a.windlass.v1.InstanceOrder\x1a!.windlass.v1.PlanInstanceResponse\x12M\n\x04List\x12!.windlass.v1.ListInstancesRequest\x1a\".windlass.v1.ListInstancesResponse\x12\x41\n\x03Get\x12\x1f.windlass.v1.GetInstanceRequest\x1a\x19.windlass.v1.InstanceView\x12H\n\x05Watch\x12!.windlass.v1.WatchInstanceRequest\x1a\x1a.windlass.v1.InstanceEvent0\x01\x12H\n\x03Why\x12\x1f.windlass.v1.WhyInstanceRequest\x1a .windlass.v1.WhyInstanceResponse\x12K\n\x04\x45xec\x12 .windlass.v1.ExecInstanceRequest\x1a\x1f.windlass.v1.ExecInstanceOutput0\x01\x12\x45\n\x05\x43laim\x12!.windlass.v1.ClaimInstanceRequest\x1a\x19.windlass.v1.InstanceViewb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.gen.ops.instances_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_RESTART']._serialized_start=1959
-  _globals['_RESTART']._serialized_end=2056
+  _globals['_RESTART']._serialized_start=2025
+  _globals['_RESTART']._serialized_end=2122
   _globals['_INSTANCEORDER']._serialized_start=138
   _globals['_INSTANCEORDER']._serialized_end=521
   _globals['_PUBLISHED']._serialized_start=523
@@ -43,29 +43,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PROBING']._serialized_start=574
   _globals['_PROBING']._serialized_end=718
   _globals['_INSTANCEVIEW']._serialized_start=721
-  _globals['_INSTANCEVIEW']._serialized_end=1142
-  _globals['_PLANINSTANCERESPONSE']._serialized_start=1144
-  _globals['_PLANINSTANCERESPONSE']._serialized_end=1218
-  _globals['_PROSPECT']._serialized_start=1220
-  _globals['_PROSPECT']._serialized_end=1264
-  _globals['_LISTINSTANCESREQUEST']._serialized_start=1266
-  _globals['_LISTINSTANCESREQUEST']._serialized_end=1337
-  _globals['_LISTINSTANCESRESPONSE']._serialized_start=1339
-  _globals['_LISTINSTANCESRESPONSE']._serialized_end=1422
-  _globals['_GETINSTANCEREQUEST']._serialized_start=1424
-  _globals['_GETINSTANCEREQUEST']._serialized_end=1456
-  _globals['_WATCHINSTANCEREQUEST']._serialized_start=1458
-  _globals['_WATCHINSTANCEREQUEST']._serialized_end=1507
-  _globals['_INSTANCEEVENT']._serialized_start=1510
-  _globals['_INSTANCEEVENT']._serialized_end=1662
-  _globals['_WHYINSTANCEREQUEST']._serialized_start=1664
-  _globals['_WHYINSTANCEREQUEST']._serialized_end=1696
-  _globals['_EXECINSTANCEREQUEST']._serialized_start=1698
-  _globals['_EXECINSTANCEREQUEST']._serialized_end=1773
-  _globals['_EXECINSTANCEOUTPUT']._serialized_start=1775
-  _globals['_EXECINSTANCEOUTPUT']._serialized_end=1861
-  _globals['_WHYINSTANCERESPONSE']._serialized_start=1863
-  _globals['_WHYINSTANCERESPONSE']._serialized_end=1957
-  _globals['_INSTANCES']._serialized_start=2059
-  _globals['_INSTANCES']._serialized_end=2577
+  _globals['_INSTANCEVIEW']._serialized_end=1157
+  _globals['_PLANINSTANCERESPONSE']._serialized_start=1159
+  _globals['_PLANINSTANCERESPONSE']._serialized_end=1233
+  _globals['_PROSPECT']._serialized_start=1235
+  _globals['_PROSPECT']._serialized_end=1279
+  _globals['_LISTINSTANCESREQUEST']._serialized_start=1281
+  _globals['_LISTINSTANCESREQUEST']._serialized_end=1352
+  _globals['_LISTINSTANCESRESPONSE']._serialized_start=1354
+  _globals['_LISTINSTANCESRESPONSE']._serialized_end=1437
+  _globals['_GETINSTANCEREQUEST']._serialized_start=1439
+  _globals['_GETINSTANCEREQUEST']._serialized_end=1471
+  _globals['_CLAIMINSTANCEREQUEST']._serialized_start=1473
+  _globals['_CLAIMINSTANCEREQUEST']._serialized_end=1522
+  _globals['_WATCHINSTANCEREQUEST']._serialized_start=1524
+  _globals['_WATCHINSTANCEREQUEST']._serialized_end=1573
+  _globals['_INSTANCEEVENT']._serialized_start=1576
+  _globals['_INSTANCEEVENT']._serialized_end=1728
+  _globals['_WHYINSTANCEREQUEST']._serialized_start=1730
+  _globals['_WHYINSTANCEREQUEST']._serialized_end=1762
+  _globals['_EXECINSTANCEREQUEST']._serialized_start=1764
+  _globals['_EXECINSTANCEREQUEST']._serialized_end=1839
+  _globals['_EXECINSTANCEOUTPUT']._serialized_start=1841
+  _globals['_EXECINSTANCEOUTPUT']._serialized_end=1927
+  _globals['_WHYINSTANCERESPONSE']._serialized_start=1929
+  _globals['_WHYINSTANCERESPONSE']._serialized_end=2023
+  _globals['_INSTANCES']._serialized_start=2125
+  _globals['_INSTANCES']._serialized_end=2714
 # @@protoc_insertion_point(module_scope)

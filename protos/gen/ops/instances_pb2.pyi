@@ -219,6 +219,7 @@ class InstanceView(_message.Message):
     CHANGED_FIELD_NUMBER: _builtins.int
     ENDED_FIELD_NUMBER: _builtins.int
     LAST_EVENT_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     uid: _builtins.str
     """One life of it: the id may be used again once it is over."""
@@ -234,6 +235,10 @@ class InstanceView(_message.Message):
     ip: _builtins.str
     last_event: _builtins.int
     """The number of its last event."""
+    owner: _builtins.str
+    """What it was made for, as its maker said it in the metadata windlass-owner, such as an AppInst
+    with its key. Empty: nobody said.
+    """
     @_builtins.property
     def limit(self) -> _nodes_pb2.Room: ...
     @_builtins.property
@@ -268,10 +273,11 @@ class InstanceView(_message.Message):
         changed: _timestamp_pb2.Timestamp | None = ...,
         ended: _timestamp_pb2.Timestamp | None = ...,
         last_event: _builtins.int = ...,
+        owner: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "created", b"created", "ended", b"ended", "limit", b"limit", "used", b"used"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "changed", b"changed", "created", b"created", "ended", b"ended", "id", b"id", "incarnation", b"incarnation", "ip", b"ip", "last_event", b"last_event", "limit", b"limit", "node", b"node", "ports", b"ports", "restarts", b"restarts", "says", b"says", "status", b"status", "uid", b"uid", "uri", b"uri", "used", b"used"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "changed", b"changed", "created", b"created", "ended", b"ended", "id", b"id", "incarnation", b"incarnation", "ip", b"ip", "last_event", b"last_event", "limit", b"limit", "node", b"node", "owner", b"owner", "ports", b"ports", "restarts", b"restarts", "says", b"says", "status", b"status", "uid", b"uid", "uri", b"uri", "used", b"used"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -398,6 +404,28 @@ class GetInstanceRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetInstanceRequest: _TypeAlias = GetInstanceRequest  # noqa: Y015
+
+@_typing.final
+class ClaimInstanceRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    owner: _builtins.str
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        owner: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "owner", b"owner"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClaimInstanceRequest: _TypeAlias = ClaimInstanceRequest  # noqa: Y015
 
 @_typing.final
 class WatchInstanceRequest(_message.Message):

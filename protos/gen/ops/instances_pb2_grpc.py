@@ -69,6 +69,11 @@ class InstancesStub:
                 request_serializer=protos_dot_gen_dot_ops_dot_instances__pb2.ExecInstanceRequest.SerializeToString,
                 response_deserializer=protos_dot_gen_dot_ops_dot_instances__pb2.ExecInstanceOutput.FromString,
                 _registered_method=True)
+        self.Claim = channel.unary_unary(
+                '/windlass.v1.Instances/Claim',
+                request_serializer=protos_dot_gen_dot_ops_dot_instances__pb2.ClaimInstanceRequest.SerializeToString,
+                response_deserializer=protos_dot_gen_dot_ops_dot_instances__pb2.InstanceView.FromString,
+                _registered_method=True)
 
 
 class InstancesServicer:
@@ -123,6 +128,14 @@ class InstancesServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Claim(self, request, context):
+        """Say what an instance was made for of which nobody said it. FAILED_PRECONDITION: it was made for
+        something else.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_InstancesServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -160,6 +173,11 @@ def add_InstancesServicer_to_server(servicer, server):
                     servicer.Exec,
                     request_deserializer=protos_dot_gen_dot_ops_dot_instances__pb2.ExecInstanceRequest.FromString,
                     response_serializer=protos_dot_gen_dot_ops_dot_instances__pb2.ExecInstanceOutput.SerializeToString,
+            ),
+            'Claim': grpc.unary_unary_rpc_method_handler(
+                    servicer.Claim,
+                    request_deserializer=protos_dot_gen_dot_ops_dot_instances__pb2.ClaimInstanceRequest.FromString,
+                    response_serializer=protos_dot_gen_dot_ops_dot_instances__pb2.InstanceView.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -351,6 +369,33 @@ class Instances:
             '/windlass.v1.Instances/Exec',
             protos_dot_gen_dot_ops_dot_instances__pb2.ExecInstanceRequest.SerializeToString,
             protos_dot_gen_dot_ops_dot_instances__pb2.ExecInstanceOutput.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Claim(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/windlass.v1.Instances/Claim',
+            protos_dot_gen_dot_ops_dot_instances__pb2.ClaimInstanceRequest.SerializeToString,
+            protos_dot_gen_dot_ops_dot_instances__pb2.InstanceView.FromString,
             options,
             channel_credentials,
             insecure,

@@ -31,6 +31,10 @@ class InstancesStub:
     """Why it is as it is, and what to do now. Read from rows alone."""
     Exec: _aio.UnaryStreamMultiCallable[_instances_pb2.ExecInstanceRequest, _instances_pb2.ExecInstanceOutput]
     """Run a command beside it, on its node. The last message has the exit code."""
+    Claim: _aio.UnaryUnaryMultiCallable[_instances_pb2.ClaimInstanceRequest, _instances_pb2.InstanceView]
+    """Say what an instance was made for of which nobody said it. FAILED_PRECONDITION: it was made for
+    something else.
+    """
 
 class InstancesServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -89,5 +93,15 @@ class InstancesServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_instances_pb2.ExecInstanceRequest, _abc.AsyncIterator[_instances_pb2.ExecInstanceOutput]],
     ) -> _abc.AsyncIterator[_instances_pb2.ExecInstanceOutput]:
         """Run a command beside it, on its node. The last message has the exit code."""
+
+    @_abc_1.abstractmethod
+    def Claim(
+        self,
+        request: _instances_pb2.ClaimInstanceRequest,
+        context: _aio.ServicerContext[_instances_pb2.ClaimInstanceRequest, _abc.Awaitable[_instances_pb2.InstanceView]],
+    ) -> _abc.Awaitable[_instances_pb2.InstanceView]:
+        """Say what an instance was made for of which nobody said it. FAILED_PRECONDITION: it was made for
+        something else.
+        """
 
 def add_InstancesServicer_to_server(servicer: InstancesServicer, server: _aio.Server) -> None: ...

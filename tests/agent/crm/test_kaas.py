@@ -14,7 +14,7 @@ import yaml
 from agent.crm import names
 from agent.crm.crm import cloudlet_key
 from agent.crm.kaas import Kaas
-from agent.crm.manifests import Manifests
+from agent.crm.manifests import Manifests, Note
 from agent.crm.platform import LONGEST, AppOrder, Output
 from agent.crm.simulated import RESOURCES
 from domain import app, manifest
@@ -26,6 +26,8 @@ from protos.gen.edge.clusterinst_pb2 import ClusterInst, ClusterInstKey
 from protos.gen.edge.flavor_pb2 import Flavor, FlavorKey
 from protos.gen.kaas import api_pb2 as pb
 from protos.gen.kaas.api_pb2_grpc import ClusterServicer, add_ClusterServicer_to_server
+from protos.gen.ops.clusters_pb2 import ClusterOwner, ListClusterOwnersResponse
+from protos.gen.ops.clusters_pb2_grpc import ClustersServicer, add_ClustersServicer_to_server
 from sim.faults import Fault, How
 from sim.pace import WallClock
 from tests.sim.apiserver import NETWORK, Built, built
@@ -37,6 +39,27 @@ KEY = ClusterInstKey(
 CLUSTER = ClusterInst(key=KEY, deployment="kubernetes", num_masters=1, num_nodes=2)
 NAME = names.cluster(KEY)
 ELSEWHERE = ClusterInstKey(cluster_key=KEY.cluster_key, cloudlet_key=cloudlet_key("tele/east"))
+
+
+class Owners(ClustersServicer):
+    """Says whose its clusters are. The one that the test is about is the ClusterInst's unless the
+    test says otherwise."""
+
+    def __init__(self, windlass: "Windlass") -> None:
+        self._windlass = windlass
+        self.owner = names.owner(CLUSTER)
+
+    async def ListOwners(self, request: Any, _context: Any) -> Any:  # noqa: N802
+        elsewhere = ClusterInst(key=ELSEWHERE)
+        there = {"hello": "", names.cluster(ELSEWHERE): names.owner(elsewhere)}
+        if self._windlass.cluster:
+            there[NAME] = self.owner
+        found = [
+            ClusterOwner(name=name, owner=owner)
+            for name, owner in there.items()
+            if request.name in ("", name)
+        ]
+        return ListClusterOwnersResponse(clusters=found)
 
 
 class Windlass(ClusterServicer):
@@ -59,8 +82,7 @@ class Windlass(ClusterServicer):
         return pb.GetClusterReply(ok=True, cluster=self.cluster)
 
     async def GetClusterList(self, _request: Any, _context: Any) -> Any:  # noqa: N802
-        there = ["hello", names.cluster(ELSEWHERE)] + ([NAME] if self.cluster else [])
-        return pb.GetClusterListReply(ok=True, clusters=[pb.ClusterItem(name=n) for n in there])
+        return pb.GetClusterListReply(ok=True)
 
     async def CreateCluster(self, request: Any, context: Any) -> Any:  # noqa: N802
         self.asked.append(request)
@@ -83,6 +105,7 @@ class Windlass(ClusterServicer):
 async def windlass() -> AsyncIterator[tuple[Windlass, Kaas]]:
     windlass, server = Windlass(), grpc.aio.server()  # type: ignore[abstract]
     add_ClusterServicer_to_server(windlass, server)
+    add_ClustersServicer_to_server(Owners(windlass), server)  # type: ignore[abstract]
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     kaas = Kaas(KEY.cloudlet_key, f"127.0.0.1:{port}", RESOURCES, look_seconds=0.01)
@@ -292,20 +315,20 @@ class Sleeper(WallClock):
 
 
 async def test_a_command_that_does_not_end_is_given_up(tmp_path: Path) -> None:
-    clock, name = Sleeper(), "shop"
+    clock, note = Sleeper(), Note("shop", "AppInst of the test")
     async with built(tmp_path, clock=clock) as site:
         await site.initialise()
         await site.worker("metal-1")
         async with site.caller() as api:
             await api.post("/apis/apps/v1/namespaces/kube-system/daemonsets", json=NETWORK)
         manifests = Manifests(look_seconds=0.01, run_seconds=0.5)
-        await manifests.apply(site.kubeconfig(), name, web_shop().app.deployment_manifest)
+        await manifests.apply(site.kubeconfig(), note, web_shop().app.deployment_manifest)
         with pytest.raises(Failed, match=r"not done within 0\.5 s") as caught:
-            await manifests.run(site.kubeconfig(), name, "", ["sleep", "60"])
+            await manifests.run(site.kubeconfig(), note, "", ["sleep", "60"])
         assert caught.value.do
         clock.asleep.clear()
         patient = Manifests(look_seconds=0.01)
-        running = asyncio.create_task(patient.run(site.kubeconfig(), name, "", ["sleep", "60"]))
+        running = asyncio.create_task(patient.run(site.kubeconfig(), note, "", ["sleep", "60"]))
         async with limit(20):
             await clock.asleep.wait()
             await site.servers.stop(site.addresses["cp-1"])
@@ -324,7 +347,7 @@ async def test_what_it_carries_is_what_was_made_for_its_cloudlet(
     away = yaml.safe_load(site.kubeconfig())
     away["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
     other.cluster = detail(pb.RUNNING, yaml.safe_dump(away))
-    with pytest.raises(Failed, match="did not look for shop"):
+    with pytest.raises(Failed, match="did not list what was applied"):
         await kaas.remove(f"{NAME}/shop")
     assert await kaas.carries() == [NAME]
     other.cluster = detail(pb.RUNNING, site.kubeconfig())

@@ -8,6 +8,7 @@ import grpc.aio
 import pytest
 from google.protobuf.empty_pb2 import Empty
 
+from agent.crm import names
 from agent.crm.commands import SECONDS
 from agent.crm.crm import cloudlet_key
 from agent.crm.nodes import Nodes
@@ -34,6 +35,7 @@ from protos.gen.ops.instances_pb2 import (
 from protos.gen.ops.instances_pb2_grpc import InstancesServicer, add_InstancesServicer_to_server
 
 PLACE = cloudlet_key("tele/west")
+EAST = cloudlet_key("tele/east")
 KEY = AppKey(name="Web App", version="1")
 ORDER = AppOrder(
     instance=AppInst(
@@ -73,7 +75,9 @@ class Listed(InstancesServicer):
     """Tells one instance a page, and of commands what the test wants."""
 
     def __init__(self) -> None:
-        self.ids: list[str] = []
+        self.owners: dict[str, str] = {}
+        self.owner = names.owner(ORDER.instance)
+        """Of what is asked for by an id that is not listed."""
         self.ran: list[ExecInstanceRequest] = []
         self.comes_to: list[ExecInstanceOutput | grpc.StatusCode] = []
         self.watched: list[str] = []
@@ -88,7 +92,8 @@ class Listed(InstancesServicer):
             yield InstanceEvent(number=number, status=status, says="so it is")
 
     async def Get(self, request: Any, _context: Any) -> Any:  # noqa: N802
-        return InstanceView(id=request.id, status=self.stands, says="so it is")
+        owner = self.owners.get(request.id, self.owner)
+        return InstanceView(id=request.id, status=self.stands, says="so it is", owner=owner)
 
     async def Exec(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
         self.ran.append(request)
@@ -98,11 +103,12 @@ class Listed(InstancesServicer):
             yield each
 
     async def List(self, request: Any, context: Any) -> Any:  # noqa: N802
-        if not self.ids:
+        if not self.owners:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "later")
-        left = [each for each in self.ids if each > request.after]
+        left = sorted(each for each in self.owners if each > request.after)
         return ListInstancesResponse(
-            instances=[InstanceView(id=each) for each in left[:1]], more=len(left) > 1
+            instances=[InstanceView(id=each, owner=self.owners[each]) for each in left[:1]],
+            more=len(left) > 1,
         )
 
 
@@ -248,10 +254,17 @@ async def test_what_it_carries_is_what_was_made_for_its_cloudlet(listing: Listin
     with pytest.raises(Failed, match="later"):
         await nodes.carries()
     ours = nodes.name(ORDER.instance)
-    elsewhere = AppInstKey(app_key=KEY)
-    elsewhere.cluster_inst_key.cloudlet_key.CopyFrom(cloudlet_key("tele/east"))
-    listed.ids = sorted([ours, "hello", nodes.name(AppInst(key=elsewhere))])
+    elsewhere = AppInst(key=AppInstKey(app_key=KEY))
+    elsewhere.key.cluster_inst_key.cloudlet_key.CopyFrom(EAST)
+    listed.owners = {
+        ours: names.owner(ORDER.instance),
+        "hello": "",
+        nodes.name(elsewhere): names.owner(elsewhere),
+        f"{ours}-too": names.owner(elsewhere),
+    }
     assert await nodes.carries() == [ours]
+    await nodes.remove(f"{ours}-too")
+    await nodes.remove("hello")
     for _ in range(2):
         await nodes.remove(ours)
     assert scheduler.destroyed == [ours] * 2

@@ -12,6 +12,7 @@ from agent.crm import names, strays
 from agent.crm.crm import Crm, cloudlet_key
 from agent.crm.simulated import Simulated
 from domain.errors import Failed
+from domain.naming import is_dns_label
 from protos.gen.edge.app_inst_pb2 import AppInst, AppInstKey
 from protos.gen.edge.app_pb2 import App, AppKey
 from protos.gen.edge.cluster_pb2 import ClusterKey
@@ -207,10 +208,20 @@ async def test_one_question_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyPa
 def test_names_say_whose_they_are() -> None:
     key = cluster("A long " + "name " * 20).key
     name = names.cluster(key)
-    assert len(name) <= 63
-    assert names.is_of(PLACE, name)
-    assert not names.is_of(cloudlet_key("tele/east"), name)
-    assert not names.is_of(PLACE, "hello")
+    assert is_dns_label(name)
+    owner = names.owner(ClusterInst(key=key))
+    assert names.parse(owner) == key
+    assert names.is_of(PLACE, owner)
+    assert not names.is_of(cloudlet_key("tele/east"), owner)
+    for nonsense in (
+        "",
+        "hello",
+        "ClusterInst",
+        "ClusterInst {",
+        'ClusterInst {"no": 1}',
+        "App {}",
+    ):
+        assert not names.is_of(PLACE, nonsense)
     other = ClusterInstKey(cluster_key=key.cluster_key, cloudlet_key=PLACE, developer="other")
     assert names.cluster(other) != name
-    assert names.is_of(PLACE, names.app(instance("shop", "c").key))
+    assert names.is_of(PLACE, names.owner(instance("shop", "c")))
