@@ -182,19 +182,11 @@ class Clusters(Store):
             .order_by(func.coalesce(PoolRow.ordinal, -1), SlotRow.ordinal)
         )
         found = tuple(slots.slot_state(row) for row in await session.scalars(query))
-        quiet = select(ClusterRow.uid).where(
-            ClusterRow.name == name,
-            IS_LIVING,
-            ClusterRow.trouble != "",  # what was seen before an operation is no news
-            WatchRow.cluster == ClusterRow.uid,
-            WatchRow.silent_since.is_not(None),
-        )
-        if found and await session.scalar(quiet) is not None:
-            found = unheard(found)
         there = select(ClusterRow.uid).where(ClusterRow.name == name, IS_LIVING)
         if not found and await session.scalar(there) is None:
             raise unknown(name)
-        return ClusterNodes(cluster=name, slots=found)
+        shown = unheard(found) if await slots.are_unheard(session, name) else found
+        return ClusterNodes(cluster=name, slots=shown)
 
     @transaction
     async def reach(self, session: AsyncSession, reached: Reached) -> None:
