@@ -98,7 +98,7 @@ async def test_a_part_that_ends_again_and_again_is_started_less_and_less_often(
 
 def test_up_refuses_encryption_at_once_with_the_settings_that_ask_for_it() -> None:
     with pytest.raises(Complaint) as caught:
-        refuse_encryption(Settings(tls={"certificate": "cert.pem", "key": "key.pem"}))  # type: ignore[arg-type]
+        refuse_encryption(Settings(tls={"certificate": "cert.pem", "key": "key.pem"}))
     assert "WINDLASS_TLS__CERTIFICATE, WINDLASS_TLS__KEY is set" in caught.value.message
     assert caught.value.do
     refuse_encryption(Settings())
@@ -108,7 +108,7 @@ async def test_a_worker_of_the_edge_queues_alone_wants_no_key_for_maas(tmp_path:
     settings = Settings(
         state=tmp_path,
         database=f"sqlite+aiosqlite:///{tmp_path}/windlass.db",
-        ceph={"urls": ()},  # type: ignore[arg-type]
+        ceph={"urls": ()},
     )
     assert not (tmp_path / "maas.key").exists()
     database = Database(settings.database)
