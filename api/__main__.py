@@ -209,6 +209,7 @@ class Api:
             with suppress(asyncio.CancelledError):
                 await work
         await self.presence.close()
+        await self._admission.close()
         await self._entrance.close()
         await self._launch.close()
         await self._pods.close()

@@ -28,6 +28,7 @@ from api.gate import Gate, NoGate, Trail, over, owned, permitted
 from api.meters import Meters
 from api.written import opened, written
 from domain.access import Permission, Session
+from domain.disk import trouble
 from domain.errors import DomainError, Invalid, Overdue, Unavailable
 
 if TYPE_CHECKING:
@@ -314,6 +315,9 @@ def _refused(method: _Method, error: Exception, *, overdue: bool) -> status_pb2.
         if error.reason in method.unknown:
             status.code = number(grpc.StatusCode.UNKNOWN)
         return status
+    if (found := trouble(error, "what this server keeps")) is not None:
+        log.error("not written", reason=found.reason, error=str(error))
+        return packed(found)
     log.error("internal error", exc_info=error)
     return packed_bug(running().request_id)
 

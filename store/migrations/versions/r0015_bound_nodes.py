@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "r0014"
-down_revision = "r0013"
+revision = "r0015"
+down_revision = "r0014"
 branch_labels = None
 depends_on = None
 
