@@ -65,6 +65,7 @@ from store.clusterinsts import ClusterInsts
 from store.controllers import Controllers
 from store.engine import Database
 from store.lookout import Lookout
+from store.quotas import UNLIMITED, Quota
 from store.shelf import Shelf
 from store.tracked import Terms as Instances
 
@@ -83,6 +84,8 @@ class Terms(NamedTuple):
     peers: Peers = PLAIN
     """How we speak to other API processes."""
     exec_patience: timedelta = timedelta(seconds=6)
+    quota: Quota = UNLIMITED
+    """What one developer may keep."""
 
 
 def leaving_unknown(legacy_codes: bool) -> frozenset[str]:
@@ -161,7 +164,10 @@ def services(
     """All that is served of `edgeproto`, but for notify."""
     shelf = Shelf(database, strict=terms.strict_references)
     apps = Apps(
-        database, strict=terms.strict_references, changes_in_use=terms.allow_app_change_in_use
+        database,
+        strict=terms.strict_references,
+        changes_in_use=terms.allow_app_change_in_use,
+        quota=terms.quota,
     )
     lax = terms.lax_masks
     developers = Records(shelf, Noun.DEVELOPER, developer_pb2.Developer, convert.developer, lax=lax)
