@@ -4,9 +4,7 @@ Hosts change them by kubeadm, the API servers by requests. Both see one state, a
 members have lost their majority answers neither. It lasts until its last control-plane host is
 wiped."""
 
-import hashlib
 import secrets
-import string
 from typing import Any, Protocol
 from uuid import uuid4
 
@@ -25,13 +23,12 @@ from sim.clusters.cluster import (
     Token,
     UploadedCerts,
 )
+from sim.clusters.tokens import digest
 from sim.faults import Faults
 from sim.ledger import Ledger
 from sim.pace import Clock, Pace
 
 CONTROL_PLANE_LABEL = "node-role.kubernetes.io/control-plane"
-
-_TOKEN_CHARACTERS = string.ascii_lowercase + string.digits
 
 
 class ApiServers(Protocol):
@@ -136,7 +133,7 @@ class SimulatedClusters:
         """Whether the secret is that of the token of that id."""
         identity, _, secret = token.partition(".")
         known = self._clusters[uid].tokens[identity]
-        return secrets.compare_digest(known.secret.encode(), secret.encode())
+        return secrets.comparedigest(known.secret.encode(), secret.encode())
 
     async def initialise(self, founding: Founding) -> Cluster:
         """Make a cluster with one member and one control-plane node, and let its API answer."""
@@ -193,7 +190,7 @@ class SimulatedClusters:
         """Put the shared certificates where a joining control-plane host finds them."""
         cluster = self._clusters[uid]
         expires = self._clock.now() + seconds
-        cluster.certs = UploadedCerts(key_digest=_digest(certificate_key), expires=expires)
+        cluster.certs = UploadedCerts(key_digest=digest(certificate_key), expires=expires)
         self._keep(cluster)
 
     def certs_open_with(self, uid: str, certificate_key: str) -> bool | None:
@@ -203,7 +200,7 @@ class SimulatedClusters:
             return None
         if self._faults.meet(f"certificates {self._clusters[uid].called}") is not None:
             return None
-        return certs.key_digest == _digest(certificate_key)
+        return certs.key_digest == digest(certificate_key)
 
     async def join_worker(self, uid: str, joiner: Joiner) -> None:
         self._add_node(self._clusters[uid], joiner, Role.WORKER)
@@ -400,13 +397,3 @@ class SimulatedClusters:
             self.drop_object(cluster.uid, key)
         del self._clusters[cluster.uid], self._nodes[cluster.uid], self._things[cluster.uid]
         self._ledger.drop("cluster", cluster.uid)
-
-
-def new_token() -> str:
-    """A bootstrap token nobody has: six characters, a dot, sixteen characters."""
-    letters = [secrets.choice(_TOKEN_CHARACTERS) for _ in range(22)]
-    return "".join(letters[:6]) + "." + "".join(letters[6:])
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -6,7 +6,7 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable
 
-from sim.clusters.clusters import new_token
+from sim.clusters.tokens import new_token
 from sim.faults import How
 from sim.hosts.host import Kind
 from sim.hosts.kubeadm.config import Wanted

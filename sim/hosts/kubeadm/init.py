@@ -8,7 +8,7 @@ import yaml
 from domain.releases import Version
 from sim.clusters.authority import client, kubeconfig, public, server
 from sim.clusters.cluster import Founding
-from sim.clusters.clusters import new_token
+from sim.clusters.tokens import new_token
 from sim.hosts.host import Kind
 from sim.hosts.kubeadm.runs import (
     ADMIN_CONF,
