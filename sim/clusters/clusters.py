@@ -133,7 +133,7 @@ class SimulatedClusters:
         """Whether the secret is that of the token of that id."""
         identity, _, secret = token.partition(".")
         known = self._clusters[uid].tokens[identity]
-        return secrets.comparedigest(known.secret.encode(), secret.encode())
+        return secrets.compare_digest(known.secret.encode(), secret.encode())
 
     async def initialise(self, founding: Founding) -> Cluster:
         """Make a cluster with one member and one control-plane node, and let its API answer."""
