@@ -15,6 +15,7 @@ from cli.parts import Part, Site
 from cli.up import refuse_encryption
 from settings import Settings
 from store.engine import Database
+from tests.support.load import limit
 from worker import Crew
 
 WAIT_SECONDS = 120.0
@@ -34,7 +35,7 @@ def part(folder: Path, name: str, code: str) -> Part:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_SECONDS):
+    async with limit(30):
         while True:
             if condition():
                 return
@@ -43,7 +44,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def pid(folder: Path, name: str, *, other: int = 0) -> int:
     """Of the process that runs as that part, once it is another than before."""
-    async with asyncio.timeout(WAIT_SECONDS):
+    async with limit(30):
         while True:
             path = folder / name
             said = path.read_text() if path.exists() else ""

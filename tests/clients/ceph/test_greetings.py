@@ -11,6 +11,7 @@ from domain.storage import Light, Mon, Mons
 from domain.storage_mons import FROZEN, without
 from tests.domain.ceph import seen
 from tests.metal import free_port
+from tests.support.load import limit
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
@@ -69,7 +70,7 @@ async def test_what_cannot_be_reached_is_not_tried_with_each_look() -> None:
     closed = f"127.0.0.1:{free_port('127.0.0.1')}/0"
     asked = Greetings()
     assert await asked.silent({"a": closed}) == frozenset()
-    async with asyncio.timeout(greetings.CONNECT_SECONDS):
+    async with limit(greetings.CONNECT_SECONDS):
         assert await asked.silent({"a": closed}) == frozenset()
 
 

@@ -13,6 +13,7 @@ from sim.ceph import health
 from sim.faults import Fault, How
 from tests.clients.ceph.manager import Manager
 from tests.domain.ceph import recorded
+from tests.support.load import limit
 
 SHARE = Share.of("1f6f6f2c-9d5e-4a7b", PoolTerms(most_bytes=1 << 30))
 WANTED, IDENTITY = SHARE.pool, SHARE.identity
@@ -75,7 +76,7 @@ def test_the_simulated_health_has_the_shape_of_the_recorded_one(manager: Manager
 
 async def later(storage: CephStorage, code: str) -> Observation:
     """What is seen once that check fails."""
-    async with asyncio.timeout(60):
+    async with limit(60):
         while True:
             seen = await storage.observe()
             if code in {check.code for check in seen.checks}:
