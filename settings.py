@@ -137,6 +137,10 @@ class Edge(Part):
     allow_app_change_in_use: bool = Field(False, description="whether apps in use may be changed")
     enforce_resources: bool = Field(False, description="whether a cloudlet can be full")
     timeouts: Timeouts = Timeouts()
+    developer_records: int = Field(
+        10_000, ge=1, description="apps and clusters of one developer that are kept"
+    )
+    developer_mb: int = Field(64, ge=1, description="what they may take, in MiB")
     image_host: str = Field(
         "docker.mobiledgex.net", description="where images lie of apps that name none"
     )

@@ -73,6 +73,7 @@ from store.nodes import Leases
 from store.pools import Pools
 from store.purging import Purging
 from store.quarantine import Quarantine
+from store.quotas import Quota
 from store.reasons import Reasons
 from store.repairs import Repairs
 from store.sealing import Seal
@@ -221,7 +222,8 @@ class Api:
         said = self._settings
         doors = (said.grpc_address, said.http_address)
         more = (said.edge.notify_address, self._also.address, said.tls.client_address)
-        return entrance(self._database, self._vault, said.auth, (*doors, *more))
+        crl = said.tls.client_crl
+        return entrance(self._database, self._vault, said.auth, (*doors, *more), crl)
 
     def _clusters(self, built: build.Build) -> Service:
         kaas = self._settings.kaas
@@ -295,6 +297,7 @@ class Api:
             node_patience=said.node_patience,
             peers=peers(self._settings.tls),
             exec_patience=said.exec_patience,
+            quota=Quota(said.developer_records, said.developer_mb * 2**20),
         )
         documents = Documents(said.fetch_allow)
         progress = Progress(Journal(self._database, self._tail), self._launch)

@@ -209,7 +209,7 @@ class Door:
             admit,
             self._gate,
             asked,
-            self._trail if asked.changes else None,
+            self._trail if asked.changes or asked.discloses else None,
             self._meters.method(name),
             service.unknown,
             self._calls,
@@ -277,13 +277,16 @@ async def _passed(
         with method.calls.arriving(method.name, line) as arrived:
             async with limit:
                 await method.admit()
-                session = await method.gate.recognised(method.asked, line)
-                entered(session)
+                entered(session := await method.gate.recognised(method.asked, line))
                 arrived.recognise(session)
                 if session.can_end:
                     sign_in(line)
                 permitted(method.asked, session)
-                return await work()
+                arrived.spend(method.asked, streams=method.seconds is None)
+                reply = await work()
+                if method.trail is not None and notes().discloses:
+                    await method.trail.disclose(method.asked, line)
+                return reply
     except asyncio.CancelledError:
         code = grpc.StatusCode.CANCELLED
         raise

@@ -12,7 +12,7 @@ from api.origin import Origins
 from api.sign_in import SignIn
 from api.signed_in import SignedIn
 from domain import access
-from domain.access import Principal, Role, TokenInfo, User
+from domain.access import Principal, Role, Session, TokenInfo, User
 from domain.errors import Forbidden, Invalid, Unauthenticated, Violation
 from domain.node_scope import covers, is_scope
 from domain.password_rules import weak
@@ -110,6 +110,7 @@ class Tokens(TokensServicer):
             cloudlets=_bound(request.cloudlets),
             nodes=_bound_nodes(request.nodes),
             parent=session.digest if user == session.principal.name else "",
+            certificate=_certificate(session) if user == session.principal.name else None,
         )
         return pb.CreateTokenResponse(token=_token(info), secret=secret)
 
@@ -125,6 +126,13 @@ class Tokens(TokensServicer):
         await self._tokens.revoke_named(named("id", request.id), mine)
         self._gate.forget()
         return pb.RevokeTokenResponse()
+
+
+def _certificate(session: Session) -> store_tokens.Certificate | None:
+    """The certificate that says who calls, if one does."""
+    if not session.certified or session.expires is None:
+        return None
+    return store_tokens.Certificate(session.made_with, session.expires)
 
 
 def _wanted(request: pb.AddUserRequest) -> Principal:

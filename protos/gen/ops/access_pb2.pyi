@@ -473,6 +473,8 @@ class AuditLine(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     OPERATION_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    COMMAND_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     user: _builtins.str
     source: _builtins.str
@@ -489,6 +491,12 @@ class AuditLine(_message.Message):
     operation: _builtins.str
     """The operation it led to."""
     request_id: _builtins.str
+    command: _builtins.str
+    """What it had run, if it had anything run."""
+    count: _builtins.int
+    """How many calls it stands for: refusals that repeat within a minute are counted, and so are
+    readings of one secret within an hour.
+    """
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -504,10 +512,12 @@ class AuditLine(_message.Message):
         reason: _builtins.str = ...,
         operation: _builtins.str = ...,
         request_id: _builtins.str = ...,
+        command: _builtins.str = ...,
+        count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "method", b"method", "number", b"number", "operation", b"operation", "reason", b"reason", "request_id", b"request_id", "source", b"source", "subject", b"subject", "time", b"time", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "command", b"command", "count", b"count", "method", b"method", "number", b"number", "operation", b"operation", "reason", b"reason", "request_id", b"request_id", "source", b"source", "subject", b"subject", "time", b"time", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
