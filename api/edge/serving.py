@@ -33,6 +33,7 @@ from api.edge.reports import Reports
 from api.edge.streams import Streams
 from api.edge.telling import Telling
 from api.edge.templates import ClusterApi
+from api.edge.text_reader import TextReader
 from api.front import Front
 from api.meters import Meters
 from api.server import Server
@@ -109,7 +110,7 @@ class Notifying:
         clusters, apps = ClusterInsts(database, Instances()), AppInsts(database, Instances())
         self.described, self.relay = Descriptions(shelf, presence), Relay()
         self.streams = Streams(Lookout(database), self.described.stream)
-        self.remembered = Remembered()
+        self.remembered, self.reader = Remembered(), TextReader()
         telling = Telling(Present(shelf, clusters, apps, self.remembered))
         reports = Reports(clusters, apps)
         keeping = Keeping(self.described, reports, self.attached, self.measured, self.relay, nudge)
@@ -150,7 +151,9 @@ class Notifying:
         )
 
     async def close(self) -> None:
-        """Let what ended streams leave behind be written. No new ones come by now."""
+        """Let what ended streams leave behind be written, and read no text any more. No new ones
+        come by now."""
+        await self.reader.close()
         await self._hearing.close()
 
 
@@ -199,7 +202,7 @@ def services(
         (operator_pb2, OperatorApi(operators)),
         (flavor_pb2, FlavorApi(flavors)),
         (cluster_pb2, ClusterApi(templates)),
-        (app_pb2, AppApi(described, apps, Drafting(documents, terms.image_host))),
+        (app_pb2, AppApi(described, apps, Drafting(documents, notifying.reader, terms.image_host))),
         (cloudlet_pb2, CloudletApi(places, Cloudlets(database), progress)),
         (cloudlet_pb2, CloudletInfoApi(infos)),
         (clusterinst_pb2, ClusterInstApi(clusters, progress, lax=lax)),

@@ -30,6 +30,7 @@ AWAITED = frozenset(
 HEEDED = {
     "api/admission.py": "whoever asks next waits for it; close ends it",
     "api/audit.py": "whoever asked for the line waits for it, and close waits for the rest",
+    "api/audit_folds.py": "writes what was counted; close writes the rest",
     "api/door.py": "ends with its call",
     "api/edge/hearing.py": "tries until it is done; close waits for it",
     "api/edge/presence.py": "kept and ended by whoever serves",
