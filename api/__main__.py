@@ -193,7 +193,8 @@ class Api:
         address = await self.presence.claim(reached_at(said.edge.external_address, grpc))
         http = await self._web.start()  # the last, since it says that we are ready
         beside = (self._sweep.run(), self.presence.run(address))
-        works = (*beside, self.scheduling.leases.run(), self._vault.follow())
+        mine = (self._vault.follow(), collecting.give_back())
+        works = (*beside, self.scheduling.leases.run(), *mine)
         self._beside = [asyncio.create_task(work) for work in works]
         return grpc, http
 
