@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from api.callers import refuse
 from api.origin import Called, Origins
 from domain.access import ANYONE, NO_ONE, Session
 from domain.errors import Exhausted
@@ -70,7 +71,11 @@ class Calls:
     def arriving(self, method: str, line: Called) -> Iterator["Arrived"]:
         """Count a call while it runs: by its address, until it is known whose it is."""
         count = self.health if method.startswith(HEALTH) else self._unknown
-        arrived = Arrived(self, count, self._origins.place(line))
+        try:
+            arrived = Arrived(self, count, self._origins.place(line))
+        except Exhausted:
+            refuse(line)
+            raise
         try:
             yield arrived
         finally:
