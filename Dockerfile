@@ -9,7 +9,7 @@ COPY requirements/ requirements/
 RUN sed -n '/^setuptools==/,/[^\\]$/p' requirements/dev.txt > /tmp/setuptools.txt \
  && pip install --no-cache-dir --require-hashes -r requirements/runtime.txt -r /tmp/setuptools.txt
 
-COPY pyproject.toml README.md LICENSE worker.py settings.py systems.py logs.py offer.py collecting.py ./
+COPY pyproject.toml README.md LICENSE worker.py settings.py systems.py logs.py offer.py collecting.py supervision.py ./
 COPY activities/ activities/
 COPY agent/ agent/
 COPY api/ api/

@@ -13,7 +13,7 @@ define have_python
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format protos descriptors bench reliability hostile fuzz conformance ceph histories \
+.PHONY: help up test unit check format protos descriptors bench reliability hostile fuzz conformance ceph histories \
 	migration docs lock clean .venv .venv-libmaas .venv-conformance
 
 help: ## show this
@@ -24,6 +24,9 @@ up: .venv ## run everything on this machine and create a first cluster
 
 test: .venv .venv-libmaas ## run the whole suite; T=tests/domain for a room, T=--both for more
 	@$(BIN)/python -m tests $(T)
+
+unit: .venv ## run the tests that need no servers, within a minute
+	@$(BIN)/python -m pytest -q -n auto tests/architecture tests/domain tests/wire
 
 check: .venv ## format, lint, types, and who may import whom
 	@$(BIN)/ruff format --check -q

@@ -19,6 +19,7 @@ from pydantic_settings import (
 from domain.cluster import DrainPolicy
 from domain.errors import Invalid
 from domain.instance import Restart
+from domain.placement import Amounts
 from domain.quarantine import FailedMachine
 from systems import BELOW_STATE, HIDDEN, STATE, Ceph, Maas, Part, SimulatedSite
 from systems import Auth as Auth
@@ -136,6 +137,10 @@ class Edge(Part):
     allow_app_change_in_use: bool = Field(False, description="whether apps in use may be changed")
     enforce_resources: bool = Field(False, description="whether a cloudlet can be full")
     timeouts: Timeouts = Timeouts()
+    developer_records: int = Field(
+        10_000, ge=1, description="apps and clusters of one developer that are kept"
+    )
+    developer_mb: int = Field(64, ge=1, description="what they may take, in MiB")
     image_host: str = Field(
         "docker.mobiledgex.net", description="where images lie of apps that name none"
     )
@@ -217,6 +222,16 @@ class Nodes(Part):
     over_most: int = Field(
         100_000, ge=0, description="and how many; beyond that the oldest go sooner"
     )
+    largest_cpu: int = Field(512_000, ge=1, description="thousandths of a core it counts with")
+    largest_memory_mb: int = Field(8_000_000, ge=1, description="and memory")
+    largest_disk_gb: int = Field(1_000_000, ge=1, description="and disk")
+    per_user: int = Field(
+        256, ge=1, description="nodes that one user's tokens may register which name no single node"
+    )
+    local: bool = Field(
+        False,
+        description="whether agents may be on the API's own machine; `windlass up` sets it",
+    )
     agent_port: int = Field(50053, description="where an agent is asked that does not say where")
     bare_tokens: bool = Field(
         True, description="whether nodes may register without a certificate whose key they prove"
@@ -228,6 +243,12 @@ class Nodes(Part):
         description="one more address of the gRPC API; empty: none, or the socket that systemd "
         "passes",
     )
+
+    @property
+    def largest(self) -> Amounts:
+        return Amounts(
+            cpu=self.largest_cpu, memory=self.largest_memory_mb, disk=self.largest_disk_gb
+        )
 
 
 class Worker(Part):

@@ -345,6 +345,9 @@ class Limits(Part):
     calls_before_sign_in: int = Field(
         500, ge=1, description="of one address, until their callers are known"
     )
+    streams_per_user: int = Field(5_000, ge=1, description="open streams but agents' reports")
+    reads_per_second: float = Field(20_000.0, gt=0, description="calls of one user that read")
+    writes_per_second: float = Field(2_000.0, gt=0, description="and that change something")
     health_calls: int = Field(2_000, ge=1, description="health checks and watches at once")
     health_calls_per_address: int = Field(200, ge=1, description="the same of one address")
     http_connections: int = Field(2048, ge=8, description="HTTP connections at once")
@@ -369,6 +372,9 @@ class Auth(Part):
         timedelta(hours=12), le=timedelta(hours=26), description="how long a sign-in lasts"
     )
     token_idle: timedelta = Field(timedelta(hours=1), description="unused at most so long; 0: any")
+    tokens_per_user: int = Field(
+        500, ge=1, description="good tokens of one user; one more sign-in ends the oldest"
+    )
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = Field(
         (),
         description="networks of the proxies that are believed about whom they call for "
@@ -380,6 +386,11 @@ class Tls(Part):
     certificate: Path | None = Field(None, description="PEM; none: nothing is encrypted")
     key: Path | None = Field(None, description="the certificate's key, PEM")
     client_ca: Path | None = Field(None, description="PEM; whose certificates gRPC asks for")
+    client_crl: Path | None = Field(
+        None,
+        description="PEM or DER; which of them are revoked, read again when it changes. Tokens "
+        "that were made by them end, too",
+    )
     client_address: str = Field("", description="where it does so, besides; empty: everywhere")
     ca: Path | None = Field(None, description="PEM; whom API processes trust to be one another")
     peer_certificate: Path | None = Field(None, description="PEM; what they show one another")

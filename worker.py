@@ -11,10 +11,10 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import structlog
 import uvloop
@@ -78,8 +78,9 @@ from store.storages import Storages
 from store.tail import Tail
 from store.tracked import Terms as EdgeTerms
 from store.watches import Watches
+from supervision import Supervisor
 from systems import Ceph, MissingKeyError
-from workflows.connecting import Trust, connected, unless_stopped
+from workflows.connecting import Trust, connected, tasks_measured, unless_stopped
 from workflows.sealed import converter, warn_of_migration
 from workflows.serving import SCHEDULED, SLOTS, Serving, crew, keep, schedule
 
@@ -151,7 +152,7 @@ class Crew:
             self._placing(),
         ]
 
-    def beside(self) -> list[Coroutine[Any, Any, None]]:
+    def beside(self) -> list[tuple[str, Callable[[], Awaitable[None]]]]:
         """What goes on beside the books until we stop."""
         ceph = self._settings.ceph
         if not ceph.urls:
@@ -162,7 +163,7 @@ class Crew:
         mons = ProgramMons(conf, keyring) if conf and keyring else None
         seen = Observations(self._database)
         watch = StorageWatch(seen, self._storage(), ceph.name, every, home, mons)
-        return [watch.run()]
+        return [("ceph", watch.run)]
 
     async def close(self) -> None:
         """Let go of every connection that was made."""
@@ -311,7 +312,7 @@ async def serve(settings: Settings, queues: Sequence[str]) -> None:
         build_id=settings.worker.build_id,
         migration=settings.temporal.migration,
     )
-    beside: list[asyncio.Task[None]] = []
+    beside = Supervisor()
     try:
         if not await vetted(crewing.vault, stop):
             return
@@ -330,15 +331,14 @@ async def serve(settings: Settings, queues: Sequence[str]) -> None:
             ceph = settings.ceph
             if ceph.urls:
                 await keep(client, serving.prefix, ceph.name, ceph.upgrade.policy())
-        works = [crewing.vault.follow(), *(crewing.beside() if books else [])]
-        beside += [asyncio.create_task(work) for work in works]
+        beside.measure = tasks_measured(client)
+        for name, work in (("keys", crewing.vault.follow), *(crewing.beside() if books else [])):
+            beside.keep(name, work)
         collecting.settle()
         log.info("worker ready", queues=sorted(workers))
         await run(list(workers.values()), stop)
     finally:
-        for work in beside:
-            work.cancel()
-        await asyncio.gather(*beside, return_exceptions=True)
+        await beside.close()
         await crewing.close()
         await database.close()
 

@@ -62,6 +62,13 @@ class Due(Frozen):
     kind: Kind
 
 
+class Aside(Frozen):
+    """An operation that the sweep could do nothing about, and why."""
+
+    id: OperationId
+    why: str
+
+
 class Standing(Frozen):
     """What stands still."""
 
@@ -135,6 +142,12 @@ class Sweeping:
         lost = Reached.badly(due.id, LOST[due.kind], failure, undone=untaken)
         book = self._operations.tell if due.kind in STORED else self._clusters.reach
         await book(lost)
+
+    @activity.defn(name="sweeping.set_aside")
+    async def set_aside(self, aside: Aside) -> None:
+        """Have an operation say that it needs a person. What can be done for it later takes that
+        back."""
+        await self._operations.set_aside(aside.id, aside.why)
 
     @activity.defn(name="sweeping.rests")
     async def rests(self, operation: OperationId) -> bool:

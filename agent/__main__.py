@@ -6,6 +6,7 @@ import asyncio
 import json
 import platform
 import signal
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from agent.whole import Agent, Plan
 from api import build
 from api.tls import Files
 from domain.access import is_loopback
-from domain.errors import DomainError, Invalid
+from domain.disk import trouble
+from domain.errors import DomainError, Invalid, Unavailable
 from domain.placement import Amounts
 from logs import keep_private, start_log
 from settings import Agent as AgentSettings
@@ -133,6 +135,13 @@ def main() -> int:
         uvloop.run(serve(settings))
     except DomainError as error:
         print(f"error: {error.message}\n  do: {error.do}", file=sys.stderr)
+        return 1
+    except (OSError, sqlite3.Error) as error:  # of the folder that the agent keeps its state in
+        found = trouble(error, "the agent's state") or Unavailable(
+            f"the agent's state cannot be used: {error}",
+            do="make WINDLASS_STATE writable for this user, on a disk with free space",
+        )
+        print(f"error: {found.message}\n  do: {found.do}", file=sys.stderr)
         return 1
     return 0
 

@@ -73,6 +73,7 @@ from store.nodes import Leases
 from store.pools import Pools
 from store.purging import Purging
 from store.quarantine import Quarantine
+from store.quotas import Quota
 from store.reasons import Reasons
 from store.repairs import Repairs
 from store.sealing import Seal
@@ -81,6 +82,7 @@ from store.steering import Steering
 from store.tail import Tail
 from store.upgrades import Upgrades
 from store.window import FleetWindow
+from supervision import Supervisor
 from workflows.catalogue import CATALOGUE
 from workflows.connecting import Trust
 from workflows.sealed import converter, warn_of_migration
@@ -127,7 +129,7 @@ class Api:
         asked = kudo.Asked(self._agents, Belonging(self._vault), self._vault)
         terms = _scheduling(settings)
         self.scheduling = kudo.Scheduling(self._database, launch, asked, self.admit, terms)
-        self._beside: list[asyncio.Task[None]] = []
+        self._beside = Supervisor(meters.runs)
         self.notify_address = ""
         """Where notify is served besides, once it is."""
         self._also = also(settings.nodes.also_listen)
@@ -192,10 +194,11 @@ class Api:
             self.notify_address = await self._notify.start(said.edge.notify_address)
         address = await self.presence.claim(reached_at(said.edge.external_address, grpc))
         http = await self._web.start()  # the last, since it says that we are ready
-        beside = (self._sweep.run(), self.presence.run(address))
-        mine = (self._vault.follow(), collecting.give_back())
-        works = (*beside, self.scheduling.leases.run(), *mine)
-        self._beside = [asyncio.create_task(work) for work in works]
+        self._beside.keep("sweep", self._sweep.run)
+        self._beside.keep("presence", partial(self.presence.run, address))
+        self._beside.keep("leases", self.scheduling.leases.run)
+        self._beside.keep("keys", self._vault.follow)
+        self._beside.keep("memory", collecting.give_back)
         return grpc, http
 
     async def stop(self) -> None:
@@ -205,11 +208,9 @@ class Api:
         await self._notify.stop()  # its streams have ended with the others
         await self._notifying.close()
         await self._web.stop()  # its calls have been running as long
-        for work in self._beside:
-            work.cancel()
-            with suppress(asyncio.CancelledError):
-                await work
+        await self._beside.close()
         await self.presence.close()
+        await self._admission.close()
         await self._entrance.close()
         await self._launch.close()
         await self._pods.close()
@@ -222,7 +223,8 @@ class Api:
         said = self._settings
         doors = (said.grpc_address, said.http_address)
         more = (said.edge.notify_address, self._also.address, said.tls.client_address)
-        return entrance(self._database, self._vault, said.auth, (*doors, *more))
+        crl = said.tls.client_crl
+        return entrance(self._database, self._vault, said.auth, (*doors, *more), crl)
 
     def _clusters(self, built: build.Build) -> Service:
         kaas = self._settings.kaas
@@ -296,6 +298,7 @@ class Api:
             node_patience=said.node_patience,
             peers=peers(self._settings.tls),
             exec_patience=said.exec_patience,
+            quota=Quota(said.developer_records, said.developer_mb * 2**20),
         )
         documents = Documents(said.fetch_allow)
         progress = Progress(Journal(self._database, self._tail), self._launch)
@@ -318,7 +321,8 @@ class Api:
         """What runs on nodes, in words of our own."""
         on, said = self.scheduling, self._settings.nodes
         terms = runs.Terms(restart=said.restart, keeps=not said.stop_removes)
-        return runs.services(on.instances, on.nodes, on.placing, self._agents, self._launch, terms)
+        rest = self._agents, self._launch, Belonging(self._vault), terms
+        return runs.services(on.instances, on.nodes, on.placing, *rest)
 
     def _checks(self) -> list[Check]:
         return [
@@ -341,11 +345,14 @@ def _scheduling(settings: Settings) -> kudo.Terms:
             quarantine=timedelta(seconds=said.quarantine_seconds),
             ceiling=said.ceiling,
             ceilings=said.ceilings,
+            largest=said.largest,
+            per_user=said.per_user,
         ),
         agent_port=said.agent_port,
         bare_tokens=said.bare_tokens,
         restart=said.restart,
         stop_removes=said.stop_removes,
+        local=said.local,
     )
 
 

@@ -5,7 +5,7 @@ permissions below it is; one that changes anything is in the audit trail from th
 
 from collections.abc import Mapping
 
-from domain.access import Permission, Role
+from domain.access import BY_HANDLER, Permission, Role
 
 READERS = frozenset({Role.VIEWER, Role.OPERATOR, Role.ADMIN})
 WRITERS = frozenset({Role.OPERATOR, Role.ADMIN})
@@ -14,10 +14,12 @@ EVERY_ROLE = frozenset(Role)
 OPEN = Permission(None)
 """Nobody has to sign in for it."""
 SIGNED_IN = Permission(EVERY_ROLE)
-OWN = Permission(EVERY_ROLE, changes=True)
+OWN = Permission(EVERY_ROLE, changes=True, own=True)
 """Everybody's for what is their own; the handler knows whose it is."""
 READ = Permission(READERS)
 CHANGE = Permission(WRITERS, changes=True)
+DISCLOSE = Permission(WRITERS, discloses=True)
+"""Reads what is secret."""
 FORESEE = Permission(WRITERS)
 """Does all that a change does, and takes it back."""
 GOVERN = Permission(frozenset({Role.ADMIN}), changes=True)
@@ -32,7 +34,7 @@ SHARED = Permission(READERS | {Role.DEVELOPER})
 
 def mine(*owners: str) -> Permission:
     """A change of what belongs to a developer, whom the request names there."""
-    return Permission(WRITERS | {Role.DEVELOPER}, changes=True, owners=owners)
+    return Permission(WRITERS | {Role.DEVELOPER}, changes=True, owners=owners, subject="key")
 
 
 def shown(*owners: str) -> Permission:
@@ -47,105 +49,106 @@ APP_INST = ("key.app_key.developer_key.name", "key.cluster_inst_key.developer")
 EXEC = ("app_inst_key.app_key.developer_key.name", "app_inst_key.cluster_inst_key.developer")
 
 KAAS = {
-    "cnct.kaas.api.Cluster/CreateCluster": CHANGE,
-    "cnct.kaas.api.Cluster/GetCluster": CHANGE._replace(changes=False),  # it has the kubeconfig
-    "cnct.kaas.api.Cluster/DeleteCluster": CHANGE,
+    "cnct.kaas.api.Cluster/CreateCluster": CHANGE.about("name"),
+    "cnct.kaas.api.Cluster/GetCluster": DISCLOSE.about("name"),  # it has the kubeconfig
+    "cnct.kaas.api.Cluster/DeleteCluster": CHANGE.about("name"),
     "cnct.kaas.api.Cluster/GetClusterList": READ,
     "cnct.kaas.api.Cluster/GetClusterNodesStatus": READ,
     "cnct.kaas.api.Cluster/GetVersionInformation": SIGNED_IN,
-    "cnct.kaas.api.Cluster/AddNodePool": CHANGE,
-    "cnct.kaas.api.Cluster/DeleteNodePool": CHANGE,
-    "cnct.kaas.api.Cluster/ScaleNodePool": CHANGE,
+    "cnct.kaas.api.Cluster/AddNodePool": CHANGE.about("clusterName"),
+    "cnct.kaas.api.Cluster/DeleteNodePool": CHANGE.about("clusterName"),
+    "cnct.kaas.api.Cluster/ScaleNodePool": CHANGE.about("clusterName"),
     "cnct.kaas.api.Cluster/GetUpgradeClusterInformation": READ,
-    "cnct.kaas.api.Cluster/UpgradeCluster": CHANGE,
+    "cnct.kaas.api.Cluster/UpgradeCluster": CHANGE.about("name"),
 }
 
 OPS = {
     "windlass.v1.Clusters/Watch": READ,
     "windlass.v1.Clusters/ListOwners": READ,
-    "windlass.v1.Clusters/Claim": CHANGE,
+    "windlass.v1.Clusters/Claim": CHANGE.about("name"),
     "windlass.v1.Operations/List": READ,
     "windlass.v1.Operations/Get": READ,
     "windlass.v1.Operations/Watch": READ,
-    "windlass.v1.Operations/Cancel": CHANGE,
-    "windlass.v1.Operations/Pause": CHANGE,
-    "windlass.v1.Operations/Resume": CHANGE,
-    "windlass.v1.Operations/Approve": CHANGE,
+    "windlass.v1.Operations/Cancel": CHANGE.about("name"),
+    "windlass.v1.Operations/Pause": CHANGE.about("name"),
+    "windlass.v1.Operations/Resume": CHANGE.about("name"),
+    "windlass.v1.Operations/Approve": CHANGE.about("name"),
     "windlass.v1.Operations/Plan": FORESEE,
     "google.longrunning.Operations/ListOperations": READ,
     "google.longrunning.Operations/GetOperation": READ,
-    "google.longrunning.Operations/DeleteOperation": CHANGE,
-    "google.longrunning.Operations/CancelOperation": CHANGE,
+    "google.longrunning.Operations/DeleteOperation": CHANGE.about("name"),
+    "google.longrunning.Operations/CancelOperation": CHANGE.about("name"),
     "google.longrunning.Operations/WaitOperation": READ,
     "windlass.v1.Health/GetPolicy": READ,
-    "windlass.v1.Health/SetPolicy": CHANGE,
-    "windlass.v1.Health/Repair": CHANGE,
+    "windlass.v1.Health/SetPolicy": CHANGE.about("cluster"),
+    "windlass.v1.Health/Repair": CHANGE.about("cluster"),
     "windlass.v1.Health/Why": READ,
     "windlass.v1.Health/Quarantined": READ,
-    "windlass.v1.Health/Lift": CHANGE,
+    "windlass.v1.Health/Lift": CHANGE.about("system_id"),
     "windlass.v1.Nodes/List": READ,
     "windlass.v1.Nodes/Watch": READ,
-    "windlass.v1.Nodes/Cordon": CHANGE,
-    "windlass.v1.Nodes/Uncordon": CHANGE,
-    "windlass.v1.Nodes/Drain": CHANGE,
-    "windlass.v1.Instances/Create": CHANGE,
+    "windlass.v1.Nodes/Cordon": CHANGE.about("id"),
+    "windlass.v1.Nodes/Uncordon": CHANGE.about("id"),
+    "windlass.v1.Nodes/Drain": CHANGE.about("id"),
+    "windlass.v1.Nodes/Free": CHANGE.about("id"),
+    "windlass.v1.Instances/Create": CHANGE.about("name"),
     "windlass.v1.Instances/Plan": FORESEE,
     "windlass.v1.Instances/List": READ,
     "windlass.v1.Instances/Get": READ,
     "windlass.v1.Instances/Watch": READ,
     "windlass.v1.Instances/Why": READ,
-    "windlass.v1.Instances/Exec": CHANGE,
-    "windlass.v1.Instances/Claim": CHANGE,
+    "windlass.v1.Instances/Exec": CHANGE.about("id", "command"),
+    "windlass.v1.Instances/Claim": CHANGE.about("id"),
     "windlass.v1.Storage/ListOsds": READ,
-    "windlass.v1.Storage/TakeOsdsOut": CHANGE,
-    "windlass.v1.Storage/TakeOsdsIn": CHANGE,
+    "windlass.v1.Storage/TakeOsdsOut": CHANGE.about("osds"),
+    "windlass.v1.Storage/TakeOsdsIn": CHANGE.about("osds"),
     "windlass.v1.Storage/ListPools": READ,
-    "windlass.v1.Storage/CreatePool": CHANGE,
-    "windlass.v1.Storage/DeletePool": CHANGE,
-    "windlass.v1.Storage/Upgrade": CHANGE,
+    "windlass.v1.Storage/CreatePool": CHANGE.about("name"),
+    "windlass.v1.Storage/DeletePool": CHANGE.about("name"),
+    "windlass.v1.Storage/Upgrade": CHANGE.about("version"),
     "windlass.v1.Users/WhoAmI": SIGNED_IN,
-    "windlass.v1.Users/Add": GOVERN,
+    "windlass.v1.Users/Add": GOVERN.about("name"),
     "windlass.v1.Users/List": INSPECT,
-    "windlass.v1.Users/SetPassword": OWN,
-    "windlass.v1.Users/SetDisabled": GOVERN,
-    "windlass.v1.Tokens/Create": OWN,
+    "windlass.v1.Users/SetPassword": OWN.about("name"),
+    "windlass.v1.Users/SetDisabled": GOVERN.about("name"),
+    "windlass.v1.Tokens/Create": OWN.about("user"),
     "windlass.v1.Tokens/List": SIGNED_IN,
-    "windlass.v1.Tokens/Revoke": OWN,
+    "windlass.v1.Tokens/Revoke": OWN.about("id"),
     "windlass.v1.Audit/List": INSPECT,
     "windlass.v1.Audit/Verify": INSPECT,
     "windlass.v1.Secrets/ListKeys": INSPECT,
-    "windlass.v1.Secrets/RotateKey": GOVERN,
-    "windlass.v1.Codec/Decode": READ,
+    "windlass.v1.Secrets/RotateKey": GOVERN.about("name"),
+    "windlass.v1.Codec/Decode": READ._replace(discloses=True, subject=BY_HANDLER),
 }
 
 EDGE = {
-    "edgeproto.DeveloperApi/CreateDeveloper": CHANGE,
-    "edgeproto.DeveloperApi/DeleteDeveloper": CHANGE,
+    "edgeproto.DeveloperApi/CreateDeveloper": CHANGE.about("key"),
+    "edgeproto.DeveloperApi/DeleteDeveloper": CHANGE.about("key"),
     "edgeproto.DeveloperApi/UpdateDeveloper": mine(DEVELOPER),
     "edgeproto.DeveloperApi/ShowDeveloper": shown(DEVELOPER),
-    "edgeproto.OperatorApi/CreateOperator": CHANGE,
-    "edgeproto.OperatorApi/DeleteOperator": CHANGE,
-    "edgeproto.OperatorApi/UpdateOperator": CHANGE,
+    "edgeproto.OperatorApi/CreateOperator": CHANGE.about("key"),
+    "edgeproto.OperatorApi/DeleteOperator": CHANGE.about("key"),
+    "edgeproto.OperatorApi/UpdateOperator": CHANGE.about("key"),
     "edgeproto.OperatorApi/ShowOperator": SHARED,
-    "edgeproto.FlavorApi/CreateFlavor": CHANGE,
-    "edgeproto.FlavorApi/DeleteFlavor": CHANGE,
-    "edgeproto.FlavorApi/UpdateFlavor": CHANGE,
+    "edgeproto.FlavorApi/CreateFlavor": CHANGE.about("key"),
+    "edgeproto.FlavorApi/DeleteFlavor": CHANGE.about("key"),
+    "edgeproto.FlavorApi/UpdateFlavor": CHANGE.about("key"),
     "edgeproto.FlavorApi/ShowFlavor": SHARED,
-    "edgeproto.ClusterApi/CreateCluster": CHANGE,
-    "edgeproto.ClusterApi/DeleteCluster": CHANGE,
-    "edgeproto.ClusterApi/UpdateCluster": CHANGE,
+    "edgeproto.ClusterApi/CreateCluster": CHANGE.about("key"),
+    "edgeproto.ClusterApi/DeleteCluster": CHANGE.about("key"),
+    "edgeproto.ClusterApi/UpdateCluster": CHANGE.about("key"),
     "edgeproto.ClusterApi/ShowCluster": SHARED,
     "edgeproto.AppApi/CreateApp": mine(APP),
     "edgeproto.AppApi/DeleteApp": mine(APP),
     "edgeproto.AppApi/UpdateApp": mine(APP),
     "edgeproto.AppApi/ShowApp": shown(APP),
-    "edgeproto.CloudletApi/CreateCloudlet": CHANGE,
-    "edgeproto.CloudletApi/DeleteCloudlet": CHANGE,
-    "edgeproto.CloudletApi/UpdateCloudlet": CHANGE,
+    "edgeproto.CloudletApi/CreateCloudlet": CHANGE.about("key"),
+    "edgeproto.CloudletApi/DeleteCloudlet": CHANGE.about("key"),
+    "edgeproto.CloudletApi/UpdateCloudlet": CHANGE.about("key"),
     "edgeproto.CloudletApi/ShowCloudlet": SHARED,
     "edgeproto.CloudletInfoApi/ShowCloudletInfo": READ,
-    "edgeproto.CloudletInfoApi/InjectCloudletInfo": CHANGE,
-    "edgeproto.CloudletInfoApi/EvictCloudletInfo": CHANGE,
+    "edgeproto.CloudletInfoApi/InjectCloudletInfo": CHANGE.about("key"),
+    "edgeproto.CloudletInfoApi/EvictCloudletInfo": CHANGE.about("key"),
     "edgeproto.CloudletMetricsApi/ShowCloudletMetrics": READ,
     "edgeproto.CloudletRefsApi/ShowCloudletRefs": READ,
     "edgeproto.ClusterRefsApi/ShowClusterRefs": shown(CLUSTER_INST),
@@ -160,8 +163,9 @@ EDGE = {
     "edgeproto.AppInstApi/ShowAppInst": shown(APP_INST[0]),
     "edgeproto.AppInstInfoApi/ShowAppInstInfo": shown(APP_INST[0]),
     "edgeproto.AppInstMetricsApi/ShowAppInstMetrics": READ,
-    "edgeproto.ExecApi/RunCommand": mine(*EXEC),
-    "edgeproto.ExecApi/SendLocalRequest": mine(*EXEC),  # made for who asked another process
+    "edgeproto.ExecApi/RunCommand": mine(*EXEC).about("app_inst_key", "command"),
+    # Made for who asked another process.
+    "edgeproto.ExecApi/SendLocalRequest": mine(*EXEC).about("app_inst_key", "command"),
     "edgeproto.ControllerApi/ShowController": READ,
     "edgeproto.NodeApi/ShowNodeLocal": READ,
     "edgeproto.NodeApi/ShowNode": READ,
@@ -170,12 +174,12 @@ EDGE = {
 
 NODES = {
     "scheduler.NodeService/Status": REPORT,
-    "scheduler.NodeService/Register": JOIN,
-    "scheduler.NodeService/Unregister": JOIN,
-    "scheduler.InstanceService/Create": CHANGE,
-    "scheduler.InstanceService/Start": CHANGE,
-    "scheduler.InstanceService/Stop": CHANGE,
-    "scheduler.InstanceService/Destroy": CHANGE,
+    "scheduler.NodeService/Register": JOIN.about(BY_HANDLER),
+    "scheduler.NodeService/Unregister": JOIN.about("id"),
+    "scheduler.InstanceService/Create": CHANGE.about("name"),
+    "scheduler.InstanceService/Start": CHANGE.about("id"),
+    "scheduler.InstanceService/Stop": CHANGE.about("id"),
+    "scheduler.InstanceService/Destroy": CHANGE.about("id"),
     "windlass.node.v1.Window/Report": REPORT,
     "v1alpha.PublicAPI/GetInfo": READ,
     "v1alpha.PublicAPI/ListPods": READ,
@@ -187,9 +191,9 @@ NODES = {
 }
 
 KOOR = {
-    "services.auth.AuthService/Login": OPEN._replace(changes=True),
+    "services.auth.AuthService/Login": OPEN._replace(changes=True).about("username"),
     # A token that was ended before is good for it, too.
-    "services.auth.AuthService/Logout": OPEN._replace(changes=True),
+    "services.auth.AuthService/Logout": OPEN._replace(changes=True).about(BY_HANDLER),
     "services.auth.AuthService/CheckToken": OPEN,
     "stats.StatsService/GetClusterStats": READ,
     "stats.StatsService/GetClusterResources": READ,

@@ -67,6 +67,8 @@ class Notes:
         """Whether it is known who asks, be it to refuse them."""
         self.is_told = False
         """Whether what becomes of it is written down, though nobody has to sign in for it."""
+        self.discloses = False
+        """Whether the answer holds a secret, so that it is written down that it was given."""
         self.user = ""
         """Whose it turned out to be. Empty: whoever asked."""
         self.subject = ""

@@ -1,16 +1,20 @@
 """Whose a node is: who registered it, and the secret that its agent told then.
 
-A program that was let in as an agent speaks for the nodes that it registered itself, and for no
-others; and what a node reports is taken from whoever knows the node's secret, signed in or not.
+A program that was let in as an agent speaks for the nodes that its token names and that its user
+registered, and for no others. An id stays with that user, also after the node has left, until an
+operator frees it. What a node reports is taken from whoever knows its secret, signed in or not.
 Operators may speak for any node, as they may change anything."""
 
 import hmac
 
-from api.asking import Context, principal
+from api.asking import Context, principal, running
 from domain.access import Role
 from domain.agents import SECRET, Trust, registrar_of, trust_of
 from domain.errors import Forbidden, NotFound
 from domain.ports import Vault
+
+FREE = b""
+"""Whose a node is that an operator has freed."""
 
 
 class Belonging:
@@ -22,18 +26,32 @@ class Belonging:
         await self._vault.keep(registrar_of(node), principal().name.encode())
         await self._vault.keep(trust_of(node), trust.kept())
 
-    async def check(self, node: str) -> None:
-        """Forbidden if the node is another agent's."""
+    async def free(self, node: str) -> None:
+        """Let the node be registered by whoever is let in for it."""
+        await self._vault.keep(registrar_of(node), FREE)
+
+    async def check(self, node: str, pool: str | None = None) -> None:
+        """Forbidden if the node is another agent's, or none that the caller's token names."""
         who = principal()
         if who.role is not Role.AGENT:
             return
+        if not running().session.node_scope.holds(node, pool):
+            where = f" in pool {pool}" if pool is not None else ""
+            raise Forbidden(
+                f"the token of {who.name} does not name node {node}{where}",
+                subject=node,
+                reason="NODE_NOT_YOURS",
+                do=f"an administrator makes one: windlass token create --user {who.name} "
+                f"--node {node}",
+            )
         registrar = await self._kept(registrar_of(node))
-        if registrar not in (None, who.name.encode()):
+        if registrar not in (None, FREE, who.name.encode()):
             raise Forbidden(
                 f"{who.name} did not register node {node}, and speaks for its own nodes alone",
                 subject=node,
                 reason="NODE_NOT_YOURS",
-                do="run each agent with the token of the user that its node was registered with",
+                do="run its agent with a token of the user that registered it, or have an operator "
+                "free the id: windlass node free",
             )
 
     async def succeed(self, node: str, trust: Trust) -> None:

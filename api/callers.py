@@ -4,11 +4,10 @@ gRPC itself sees a socket of ours at the other end. The front registers each of 
 here under the name that gRPC has for it, with where the caller really is and what certificate it
 showed."""
 
-from collections.abc import Iterable
 from typing import Any, Protocol
 
-ALTERNATIVE_NAMES = "x509_subject_alternative_name"
-"""The key of the names in a certificate, in gRPC's auth context."""
+PEM = "x509_pem_cert"
+"""The key of the certificate that was verified, in gRPC's auth context."""
 
 
 class Caller(Protocol):
@@ -16,8 +15,8 @@ class Caller(Protocol):
 
     address: str
     """As gRPC would write it."""
-    names: tuple[str, ...]
-    """The URIs in the certificate that it showed and we verified."""
+    certificate: bytes
+    """The certificate that it showed and we verified, in DER. Empty: there is none."""
 
     def sign_in(self) -> None:
         """Somebody was recognised in a call on it."""
@@ -47,14 +46,13 @@ def peer(line: Line) -> str:
     return found.address if found else named
 
 
-def certified_names(line: Certified) -> Iterable[str]:
-    """The names in the certificate that a caller showed."""
+def certificate(line: Certified) -> bytes:
+    """The certificate that a caller showed, in DER or PEM. Empty: there is none."""
     if found := CALLERS.get(line.peer()):
-        return found.names
-    names = (line.auth_context() or {}).get(ALTERNATIVE_NAMES, ())
-    return [
-        name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in names
-    ]
+        return found.certificate
+    for said in (line.auth_context() or {}).get(PEM, ()):
+        return said if isinstance(said, bytes) else str(said).encode()
+    return b""
 
 
 def sign_in(line: Line) -> None:

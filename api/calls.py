@@ -4,13 +4,15 @@ A call that is refused costs a caller one answer: RESOURCE_EXHAUSTED, with a tim
 again. Health checks are counted apart, so that many calls do not make a server look unhealthy, and
 many health checks do not keep calls out."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from api.callers import refuse
 from api.origin import Called, Origins
-from domain.access import ANYONE, NO_ONE, Session
+from api.token_bucket import Buckets, Rate
+from domain.access import ANYONE, NO_ONE, Permission, Role, Session
 from domain.errors import Exhausted
 
 HEALTH = "grpc.health.v1.Health/"
@@ -26,6 +28,10 @@ class CallLimits(NamedTuple):
     """Whose caller is not known yet, or need not be."""
     health: int = 2_000
     health_per_address: int = 200
+    streams_per_user: int = 5_000
+    reads: Rate = Rate(per_second=20_000, burst=40_000)
+    writes: Rate = Rate(per_second=2_000, burst=20_000)
+    """What one user, or one address before anybody is known, may ask for in time."""
 
 
 class Count:
@@ -66,6 +72,8 @@ class Calls:
         self.health = Count(limits.health, limits.health_per_address, "health checks")
         self._unknown = Count(limits.most, limits.per_address, "calls")
         self._known = Count(limits.most, limits.per_user, "calls")
+        self.streams = Count(limits.most, limits.streams_per_user, "streams")
+        self._rates = {False: Buckets(limits.reads), True: Buckets(limits.writes)}
 
     @contextmanager
     def arriving(self, method: str, line: Called) -> Iterator["Arrived"]:
@@ -81,6 +89,16 @@ class Calls:
         finally:
             arrived.leave()
 
+    def spend(self, key: str, *, writes: bool) -> None:
+        """Take one call of somebody's allowance. Exhausted says when there is one again."""
+        if seconds := self._rates[writes].take(key):
+            raise Exhausted(
+                f"{key} asks for too many {'changes' if writes else 'answers'} at once",
+                reason="RATE_LIMITED",
+                do="ask again after the delay that is told",
+                retry_seconds=max(1, math.ceil(seconds)),
+            )
+
     def counted_as(self, session: Session, place: str) -> tuple[Count, str] | None:
         """How the calls of somebody are counted. None: as those of somebody unknown."""
         if session.principal == NO_ONE:
@@ -93,10 +111,11 @@ class Calls:
 class Arrived:
     """One call that is counted."""
 
-    __slots__ = ("_calls", "_count", "_key")
+    __slots__ = ("_calls", "_count", "_key", "_streams")
 
     def __init__(self, calls: Calls, count: Count, place: str) -> None:
         self._calls, self._count, self._key = calls, count, place
+        self._streams = False
         count.enter(place)
 
     def recognise(self, session: Session) -> None:
@@ -110,8 +129,22 @@ class Arrived:
             self._count.leave(self._key)
             self._count, self._key = count, key
 
+    def spend(self, asked: Permission, *, streams: bool) -> None:
+        """Take it off what its user may ask for. Exhausted if that is too much. What agents report
+        all day is theirs to say, and health checks are counted elsewhere."""
+        roles = asked.roles or frozenset()
+        reports = Role.AGENT in roles and Role.VIEWER not in roles
+        if self._count is self._calls.health or reports:
+            return
+        self._calls.spend(self._key, writes=asked.changes)
+        if streams:
+            self._calls.streams.enter(self._key)
+            self._streams = True
+
     def leave(self) -> None:
         self._count.leave(self._key)
+        if self._streams:
+            self._calls.streams.leave(self._key)
 
 
 def _exhausted(message: str) -> Exhausted:

@@ -28,6 +28,7 @@ from api.gate import Gate, NoGate, Trail, over, owned, permitted
 from api.meters import Meters
 from api.written import opened, written
 from domain.access import Permission, Session
+from domain.disk import trouble
 from domain.errors import DomainError, Invalid, Overdue, Unavailable
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ class Door:
             admit,
             self._gate,
             asked,
-            self._trail if asked.changes else None,
+            self._trail if asked.changes or asked.discloses else None,
             self._meters.method(name),
             service.unknown,
             self._calls,
@@ -276,13 +277,16 @@ async def _passed(
         with method.calls.arriving(method.name, line) as arrived:
             async with limit:
                 await method.admit()
-                session = await method.gate.recognised(method.asked, line)
-                entered(session)
+                entered(session := await method.gate.recognised(method.asked, line))
                 arrived.recognise(session)
                 if session.can_end:
                     sign_in(line)
                 permitted(method.asked, session)
-                return await work()
+                arrived.spend(method.asked, streams=method.seconds is None)
+                reply = await work()
+                if method.trail is not None and notes().discloses:
+                    await method.trail.disclose(method.asked, line)
+                return reply
     except asyncio.CancelledError:
         code = grpc.StatusCode.CANCELLED
         raise
@@ -314,6 +318,9 @@ def _refused(method: _Method, error: Exception, *, overdue: bool) -> status_pb2.
         if error.reason in method.unknown:
             status.code = number(grpc.StatusCode.UNKNOWN)
         return status
+    if (found := trouble(error, "what this server keeps")) is not None:
+        log.error("not written", reason=found.reason, error=str(error))
+        return packed(found)
     log.error("internal error", exc_info=error)
     return packed_bug(running().request_id)
 

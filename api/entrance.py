@@ -3,9 +3,11 @@ both doors."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from api.audit import Trail
+from api.client_certificates import RevocationList
 from api.door import Service
 from api.koor.auth import AuthService
 from api.ops.codec import Codec
@@ -39,6 +41,8 @@ class Said(Protocol):
     @property
     def token_idle(self) -> timedelta: ...
     @property
+    def tokens_per_user(self) -> int: ...
+    @property
     def trusted_proxies(self) -> Sequence[Network]: ...
 
 
@@ -57,15 +61,20 @@ class Entrance(NamedTuple):
 
 
 def entrance(
-    database: Database, vault: secrets.Secrets, said: Said, doors: Iterable[str]
+    database: Database,
+    vault: secrets.Secrets,
+    said: Said,
+    doors: Iterable[str],
+    crl: Path | None = None,
 ) -> Entrance:
     """For doors at these addresses. `domain/access.py` says when they are open to everybody."""
     there = list(filter(None, doors))
     is_open = access.is_open(said.mode, there, beyond_loopback=said.open_beyond_loopback)
     terms = Terms(said.token_lifetime, said.token_idle, said.password_login)
-    known, given, passwords = users.Users(database), tokens.Tokens(database), Passwords()
+    known, passwords = users.Users(database), Passwords()
+    given = tokens.Tokens(database, most=said.tokens_per_user)
     kept, origins = audit.Audit(database), Origins(said.trusted_proxies)
-    gate = SignedIn(known, given, is_open=is_open)
+    gate = SignedIn(known, given, origins, RevocationList(crl), is_open=is_open)
     sign_in = SignIn(known, given, Attempts(database), passwords, terms)
     ours = access_pb2.DESCRIPTOR.services_by_name
     codec = Codec(Sealing(vault.seal, shows=True))

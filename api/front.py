@@ -145,7 +145,7 @@ class Outside(asyncio.Protocol):
         self.place, self.is_trusted = front.table.locate(peername)
         self.stage = Stage.NEW
         self.address = _spelled(peername)
-        self.names: tuple[str, ...] = ()
+        self.certificate = b""
         self.held = 0
 
     # What the loop calls.
@@ -155,7 +155,7 @@ class Outside(asyncio.Protocol):
         if self._is_lost:
             self._transport.abort()
             return
-        self.names = _names(transport.get_extra_info("peercert"))
+        self.certificate = _certificate(transport.get_extra_info("ssl_object"))
         seconds = self._front.table.limits.handshake_seconds
         self._timer = asyncio.get_running_loop().call_later(seconds, self._be_late)
 
@@ -405,7 +405,6 @@ def _spelled(peername: object) -> str:
     return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
 
 
-def _names(certificate: Any) -> tuple[str, ...]:
-    """The names in a certificate that was verified."""
-    said = (certificate or {}).get("subjectAltName", ())
-    return tuple(value for _, value in said)
+def _certificate(encrypted: ssl.SSLObject | None) -> bytes:
+    """The certificate that was shown and verified, in DER."""
+    return (encrypted.getpeercert(binary_form=True) if encrypted else None) or b""

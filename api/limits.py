@@ -8,6 +8,7 @@ from api.connections import ConnectionLimits, fitted, raise_descriptors
 from api.front import Front
 from api.http1 import HttpTimes
 from api.origin import Network, Origins
+from api.token_bucket import Rate
 from api.traffic import TrafficLimits
 from api.web import HttpLimits
 
@@ -44,6 +45,12 @@ class Set(Protocol):
     @property
     def health_calls(self) -> int: ...
     @property
+    def streams_per_user(self) -> int: ...
+    @property
+    def reads_per_second(self) -> float: ...
+    @property
+    def writes_per_second(self) -> float: ...
+    @property
     def health_calls_per_address(self) -> int: ...
     @property
     def http_connections(self) -> int: ...
@@ -77,6 +84,9 @@ class Limits:
             per_address=chosen.calls_before_sign_in,
             health=chosen.health_calls,
             health_per_address=chosen.health_calls_per_address,
+            streams_per_user=chosen.streams_per_user,
+            reads=Rate(chosen.reads_per_second, burst=2 * chosen.reads_per_second),
+            writes=Rate(chosen.writes_per_second, burst=10 * chosen.writes_per_second),
         )
         return Calls(limits, Origins(self._proxies))
 

@@ -54,9 +54,26 @@ class Meters:
             registry=self._registry,
         )
 
+        self._stuck = Gauge(
+            "windlass_operations_needing_a_person",
+            "Operations that cannot be read, or that the sweep could do nothing about.",
+            registry=self._registry,
+        )
+
+        self._runs = Gauge(
+            "windlass_background_task_running",
+            "1 while it runs, 0 while it waits to be begun again after it failed.",
+            ("task",),
+            registry=self._registry,
+        )
+
+    def runs(self, task: str, running: bool) -> None:
+        self._runs.labels(task).set(running)
+
     def stands_still(self, backlog: Backlog) -> None:
         """Show what was last seen to stand still."""
         self._oldest.set(backlog.oldest_requested_seconds)
+        self._stuck.set(backlog.need_a_person)
         for kind in Kind:
             self._waiting.labels(kind).set(backlog.waiting.get(kind, 0))
 

@@ -3,28 +3,48 @@ looked up again, which is how long a revocation takes to reach other processes; 
 again as often while they last, those of certificates too."""
 
 import asyncio
+import math
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 
+from api import client_certificates
 from api.access import permission
-from api.callers import certified_names
+from api.callers import certificate
+from api.client_certificates import ClientCertificate, RevocationList
 from api.gate import TOKEN_BYTES, Heard, invalid, presented
+from api.origin import Origins
+from api.token_bucket import Buckets, Rate
 from domain.access import ANY, ANYONE, NO_ONE, Permission, Session
-from domain.errors import DomainError, Unauthenticated
+from domain.errors import DomainError, Exhausted, Unauthenticated
 from store.tokens import USED_SECONDS, Tokens, digest_of
 from store.users import Users
 
 FRESH_SECONDS = 0.5
+CRL_SECONDS = 1.0
+"""How often it is looked whether the list of revoked certificates has changed."""
 REMEMBERED = 10_000
 """Tokens that are known to be good, at most."""
 
-USER = "windlass://user/"
-"""What a client's certificate says of whose it is, as the URI among its names."""
+BAD_TOKENS = Rate(per_second=100, burst=2000)
+"""How many tokens that are no good are looked up for one address."""
 
 
 class SignedIn:
     """Knows people and programs by their tokens, or by certificates that name users of ours."""
 
-    def __init__(self, users: Users, tokens: Tokens, *, is_open: bool) -> None:
+    def __init__(
+        self,
+        users: Users,
+        tokens: Tokens,
+        origins: Origins | None = None,
+        revoked: RevocationList | None = None,
+        *,
+        is_open: bool,
+    ) -> None:
+        self._revoked = revoked or RevocationList(None)
+        self._listed = monotonic()
+        self._origins = origins or Origins()
+        self._misses = Buckets(BAD_TOKENS)
         self._users = users
         self._tokens = tokens
         self._without = Session(principal=ANYONE) if is_open else None
@@ -83,20 +103,12 @@ class SignedIn:
     async def _session(self, line: Heard) -> Session:
         token = presented(line.invocation_metadata() or ())
         if token:
-            digest = digest_of(token)
-            session = await self.good(digest)
-            if session is None:
-                raise invalid()
+            session = await self._presented(digest_of(token), line)
             await self._use(session)
             return session
-        if name := _certified(line):
-            principal = await self._users.principal(name)
-            if principal is None:
-                raise Unauthenticated(
-                    f"the certificate names {name[:64]!r}, who is no user",
-                    do="windlass user add makes one, or call with another certificate",
-                )
-            return Session(principal=principal, certified=True, cloudlets=(ANY,))
+        shown = certificate(line)
+        if shown and (read := client_certificates.read(shown)):
+            return await self._certified(read)
         if self._without is None:
             raise Unauthenticated(
                 "no token: sign in first",
@@ -105,14 +117,68 @@ class SignedIn:
             )
         return self._without
 
+    async def _certified(self, shown: ClientCertificate) -> Session:
+        """Whom a certificate names. It was verified when the connection was made, which may be long
+        ago, so that it may have ended since."""
+        principal = await self._users.principal(shown.user)
+        if principal is None:
+            raise Unauthenticated(
+                f"the certificate names {shown.user[:64]!r}, who is no user",
+                do="windlass user add makes one, or call with another certificate",
+            )
+        session = Session(
+            principal=principal,
+            certified=True,
+            cloudlets=(ANY,),
+            nodes=(ANY,),
+            expires=shown.expires,
+            made_with=shown.mark,
+        )
+        if self._is_cut_off(session):
+            raise Unauthenticated(
+                f"the certificate of {principal.name} has ended or is revoked",
+                reason="CERTIFICATE_ENDED",
+                do="call with another certificate, or sign in",
+            )
+        return session
+
+    def _is_cut_off(self, session: Session) -> bool:
+        """Whether it is over, or a revoked certificate is behind it."""
+        moment = monotonic()
+        if moment > self._listed + CRL_SECONDS:
+            self._listed = moment
+            self._revoked.refresh()
+        return _over(session) or self._revoked.has(session.made_with)
+
+    async def _presented(self, digest: str, line: Heard) -> Session:
+        """Whom a token stands for. Tokens that were never good are looked up as often as the
+        bucket of their address allows, so that made-up ones cost others little."""
+        place = self._origins.place(line) if digest not in self._known else ""
+        if place and (seconds := self._misses.lacks(place)):
+            raise Exhausted(
+                "too many tokens that are none of ours came from this address",
+                reason="BAD_TOKENS",
+                do="windlass login gets a good one; try again in a moment",
+                retry_seconds=math.ceil(seconds),
+            )
+        session = await self.good(digest)
+        if session is None or self._is_cut_off(session):
+            if place:
+                self._misses.take(place)
+            raise invalid()
+        return session
+
     async def _again(self, session: Session) -> Session | None:
         """Look up what a call goes on with, and let it live on. None: it is no good any more."""
         if session.certified:
             principal = await self._users.principal(session.principal.name)
-            return None if principal is None else Session(principal=principal, certified=True)
+            if principal is None or self._is_cut_off(session):
+                return None
+            return session.model_copy(update={"principal": principal})
         found = await self.good(session.digest)
-        if found is not None:
-            await self._use(found)
+        if found is None or self._is_cut_off(found):
+            return None
+        await self._use(found)
         return found
 
     async def _use(self, session: Session) -> None:
@@ -124,14 +190,6 @@ class SignedIn:
             finally:
                 self._using.discard(session.digest)
             self._known.pop(session.digest, None)
-
-
-def _certified(line: Heard) -> str:
-    """The user whom the caller's certificate names, if it brought one that we verified."""
-    for name in certified_names(line):
-        if name.startswith(USER):
-            return name.removeprefix(USER)
-    return ""
 
 
 def _is_stale(session: Session) -> bool:

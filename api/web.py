@@ -163,7 +163,7 @@ async def _looked(check: Check) -> tuple[str, bool]:
     except TimeoutError:
         why = f"no answer within {CHECK_SECONDS:g} s"
     except DomainError as error:
-        why = error.message
+        why = f"{error.message} ({error.reason}); {error.do}" if error.do else error.message
     except Exception as error:
         why = f"{type(error).__name__}: {error}"
     if not why:

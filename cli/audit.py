@@ -27,7 +27,9 @@ LINES = (
     Column("METHOD", lambda it: it["method"]),
     Column("SUBJECT", lambda it: it["subject"]),
     Column("CODE", lambda it: it["reason"] or it["code"] or NO_END),
+    Column("COUNT", lambda it: it["count"]),
     Column("OP", lambda it: it["operation"], wide=True),
+    Column("COMMAND", lambda it: it["command"], wide=True),
     Column("REQUEST", lambda it: it["request_id"], wide=True),
 )
 
@@ -116,4 +118,6 @@ def _line(said: "access_pb2.AuditLine") -> Document:
         "reason": said.reason,
         "operation": said.operation,
         "request_id": said.request_id,
+        "command": said.command,
+        "count": said.count or 1,
     }

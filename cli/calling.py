@@ -40,7 +40,7 @@ EDGE = (
 RUNNING = {
     "scheduler.InstanceService": ("Start", "Stop", "Destroy"),
     "windlass.v1.Instances": ("Create", "Plan", "List", "Get", "Why"),
-    "windlass.v1.Nodes": ("List", "Cordon", "Uncordon", "Drain"),
+    "windlass.v1.Nodes": ("List", "Cordon", "Uncordon", "Drain", "Free"),
 }
 """What may be asked again when it found no connection: asking twice is asking once."""
 

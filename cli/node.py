@@ -84,6 +84,18 @@ async def uncordon(call: Call, id: Id) -> None:
     _told(call, node, f"node {id} takes instances again")
 
 
+@app.command("free")
+@command
+async def free(call: Call, id: Id) -> None:
+    """Let another agent register the id of a node that has left or is lost.
+
+    Until then an id stays with the user whose agent registered it."""
+    from protos.gen.ops.nodes_pb2 import FreeNodeRequest
+
+    await _nodes(call).Free(FreeNodeRequest(id=id), timeout=CHANGE_SECONDS)
+    call.page.say(f"the id {id} may be registered by any agent that is let in for it")
+
+
 @app.command("drain")
 @command
 async def drain(

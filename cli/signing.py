@@ -242,6 +242,14 @@ async def create(
             help="What a resource manager may speak of, or `any`; an agent: of nothing else.",
         ),
     ] = None,
+    node: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NODE",
+            help="The node that an agent may be: NODE or PREFIX*, with @POOL for one pool, or "
+            "`any`; without it, of none.",
+        ),
+    ] = None,
 ) -> None:
     """Make a token for a program, and show it, this once.
 
@@ -250,7 +258,8 @@ async def create(
     makes, does not."""
     from protos.gen.ops.access_pb2 import CreateTokenRequest
 
-    asked = CreateTokenRequest(user=user, label=label, days=days, cloudlets=cloudlet or ())
+    bound = {"cloudlets": cloudlet or (), "nodes": node or ()}
+    asked = CreateTokenRequest(user=user, label=label, days=days, **bound)
     reply, _ = await call.change(_tokens(call).Create, asked)
     document = {**_token(reply.token), "secret": reply.secret}
     call.page.one(document, reply.token.id, lambda: reply.secret)
@@ -344,6 +353,7 @@ def _token(said: "access_pb2.Token") -> Document:
         "used": _time(said.used),
         "source": said.source,
         "cloudlets": list(said.cloudlets),
+        "nodes": list(said.nodes),
     }
 
 

@@ -240,7 +240,8 @@ def _api(settings: "Settings") -> Part:
         "WINDLASS_HTTP_ADDRESS": settings.http_address,
     }
     url = f"http://{settings.http_address}/readyz"
-    return Part("api", [sys.executable, "-m", "api"], lambda: answers(url), listens)
+    beside = {"WINDLASS_NODES__LOCAL": "true"} if settings.agent.embedded else {}
+    return Part("api", [sys.executable, "-m", "api"], lambda: answers(url), listens, beside)
 
 
 def _worker(settings: "Settings") -> Part:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from domain.errors import Invalid, Violation
 from domain.frozen import Frozen
+from domain.node_scope import ANY_NODE, NodeScope
 
 
 class Role(StrEnum):
@@ -55,6 +56,24 @@ class Permission(NamedTuple):
     it, others may leave it open."""
     narrows: bool = False
     """Whether the request is a filter: a developer's is narrowed to what is theirs."""
+    discloses: bool = False
+    """Whether it may answer with a secret. The handler notes it if it does, and the audit trail
+    has it then."""
+    subject: str = ""
+    """Where a request names what it is about, for the audit trail: a field, or a message of which
+    all texts are told. Every method that the trail has says so, or that its handler does."""
+    own: bool = False
+    """Whether it is about the caller where the request names nobody."""
+    command: str = ""
+    """The field of what it has run, which the trail has, too."""
+
+    def about(self, subject: str, command: str = "") -> "Permission":
+        """The same for a request that names there what it is about."""
+        return self._replace(subject=subject, command=command)
+
+
+BY_HANDLER = "-"
+"""Instead of a field: the handler notes what it turned out to be about."""
 
 
 class User(Frozen):
@@ -83,6 +102,7 @@ class TokenInfo(Frozen):
     revoked: datetime | None = None
     source: str = ""
     cloudlets: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
 
 
 class Session(Frozen):
@@ -94,11 +114,22 @@ class Session(Frozen):
     expires: datetime | None = None
     certified: bool = False
     """Whether a certificate says who it is."""
+    made_with: str = ""
+    """What ends it as well: the mark of the certificate that says who it is, or of what a token was
+    made with, or the digest of the token that it was made with."""
     used: datetime = datetime.min.replace(tzinfo=UTC)
     """When the token was last said to be used."""
     cloudlets: tuple[str, ...] = ()
     """OPERATOR/NAME of the only ones that whoever has it may speak of, or `any`. Empty: agents
     of none, all others of any."""
+    nodes: tuple[str, ...] = ()
+    """The only nodes that an agent may speak for, as `domain/node_scope.py` reads them."""
+
+    @property
+    def node_scope(self) -> NodeScope:
+        """The nodes it may speak for. Who is no agent may change anything, and so any node."""
+        bound = self.nodes or self.principal.role is Role.AGENT
+        return NodeScope(names=self.nodes if bound else (ANY_NODE,))
 
     @property
     def speaks_of_any(self) -> bool:
@@ -136,16 +167,21 @@ FREE_TRIES = 5
 FREE_TRIES_OF_A_PLACE = 20
 """So many from one place, whoever it says it is."""
 
+FREE_TRIES_OF_AN_ACCOUNT = 20
+"""So many of one user, wherever they are made, but for addresses where the user has signed in."""
+
 LONGEST_WAIT = timedelta(minutes=15)
+LONGEST_WAIT_OF_AN_ACCOUNT = timedelta(seconds=30)
+"""Short enough that others who guess keep nobody out for good."""
 FORGOTTEN_AFTER = timedelta(hours=1)
 """Failures count until none was added for so long."""
 
 
-def wait(failures: int, free: int) -> timedelta:
+def wait(failures: int, free: int, longest: timedelta = LONGEST_WAIT) -> timedelta:
     """How long to wait after so many failures before the next try: twice as long each time."""
     if failures < free:
         return timedelta()
-    return min(timedelta(seconds=2 ** min(failures - free, 20)), LONGEST_WAIT)
+    return min(timedelta(seconds=2 ** min(failures - free, 20)), longest)
 
 
 def is_open(mode: str, addresses: Iterable[str], *, beyond_loopback: bool) -> bool:

@@ -16,6 +16,8 @@ class Deed(Frozen):
     method: str
     subject: str = ""
     """What it was about, as far as the request names it."""
+    command: str = ""
+    """What it had run, if it had anything run."""
     code: str = ""
     """What it was answered with. Empty: it had begun by then, and no more is known."""
     reason: str = ""
@@ -24,6 +26,8 @@ class Deed(Frozen):
     request_id: str = ""
     began: int = 0
     """The line that says that it began. 0: it was refused before, or signed somebody in."""
+    count: int = 1
+    """How many calls the line stands for: those that repeat are counted."""
 
 
 class Line(Frozen):

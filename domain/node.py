@@ -92,6 +92,8 @@ class Candidate(Frozen):
     pool: str = "default"
     labels: Mapping[str, str] = {}
     runtime: str = ""
+    registrar: str = ""
+    """Among whose nodes it is counted. Empty: it is not."""
 
 
 class NodeView(Frozen):

@@ -32,6 +32,17 @@ class Kind(StrEnum):
     DELETE_POOL = "delete-pool"
     UPGRADE_STORAGE = "upgrade-storage"
 
+    @classmethod
+    def named(cls, text: str) -> "Kind":
+        """The kind of that name, also one that this version does not know: it is among no others,
+        and nothing can be done for it but show it."""
+        try:
+            return cls(text)
+        except ValueError:
+            stranger = str.__new__(cls, text)
+            stranger._name_, stranger._value_ = "UNKNOWN", text
+            return stranger
+
 
 CHANGES = frozenset({Kind.ADD_NODE_POOL, Kind.SCALE_NODE_POOL, Kind.DELETE_NODE_POOL})
 """The kinds that change the pools of a cluster that stands."""
@@ -145,6 +156,12 @@ class Operation(Frozen):
     left_behind: tuple[LeftBehind, ...] = ()
     """What a forced delete did not give back: somebody has to."""
     last_event: int = 0
+    unreadable: bool = False
+    """Not all of it could be read: it is shown, and done nothing for."""
+
+
+NEEDS_A_PERSON = "needs a person: "
+"""How `waiting_on` begins of an operation that nobody else will go on with."""
 
 
 class StepState(StrEnum):
@@ -299,3 +316,5 @@ class Backlog(Frozen):
     """How long what was accepted first and has not started has been waiting."""
     waiting: dict[str, int]
     """Operations that wait for something over several attempts, by kind."""
+    need_a_person: int = 0
+    """Operations that cannot be read, or that the sweep could do nothing about."""

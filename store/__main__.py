@@ -24,6 +24,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
 from domain.access import misnamed
+from domain.disk import REASONS, trouble
 from domain.errors import DomainError, Failed, Invalid, Unavailable
 from domain.registries import Credentials, kept_under, named
 from settings import read
@@ -71,6 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return asyncio.run(_run(given))
     except DomainError as error:
         print(f"error: {_told(error)}", file=sys.stderr)
+        return 1
+    except OSError as error:  # such as a disk that is full, or a file that is another user's
+        print(f"error: {_unwritten(error)}", file=sys.stderr)
         return 1
 
 
@@ -191,11 +195,16 @@ async def _check(url: str) -> int:
     return 1
 
 
+def _unwritten(error: OSError) -> str:
+    found = trouble(error, error.filename or "what was to be written")
+    return _told(found) if found else f"{error}\nmake it readable and writable for this user"
+
+
 def _told(error: DomainError) -> str:
     """What went wrong and what the driver said of it, on one line each."""
     cause = error.__cause__
     said = cause.orig if isinstance(cause, DBAPIError) else cause
-    if isinstance(error, Unavailable):
+    if isinstance(error, Unavailable) and error.reason not in REASONS and said is not None:
         return f"{error.message}: {said}\nlook at the database, and at WINDLASS_DATABASE"
     return f"{error.message}\n{error.do}"
 

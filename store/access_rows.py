@@ -53,6 +53,8 @@ class TokenRow(Row):
     of none, all others of any."""
     parent: Mapped[str] = mapped_column(DIGEST, server_default="")
     """The token that it was made with, by its digest, and with which it ends. Empty: none."""
+    nodes: Mapped[str] = mapped_column(server_default="[]")
+    """JSON: the only nodes that an agent may speak for with it."""
 
 
 class AttemptRow(Row):

@@ -11,16 +11,24 @@ from domain.appinst import check_app_change
 from domain.operation import Ask
 from domain.record import Need, Noun, Record
 from domain.refusal import Refusal, refuse_if
-from store import answers, shelf
+from store import answers, quotas, shelf
 from store.engine import Database, Store, reading, transaction
+from store.quotas import UNLIMITED, Quota
 from store.rows import LinkRow, RecordRow
 
 
 class Apps(Store):
     def __init__(
-        self, database: Database, *, strict: bool = False, changes_in_use: bool = False
+        self,
+        database: Database,
+        *,
+        strict: bool = False,
+        changes_in_use: bool = False,
+        quota: Quota = UNLIMITED,
     ) -> None:
+        """`quota` is what one developer may keep."""
         super().__init__(database)
+        self._quota = quota
         self._strict = strict
         self._changes_in_use = changes_in_use
 
@@ -38,6 +46,7 @@ class Apps(Store):
             return
         await _take(session, claim)
         await shelf.add(session, record, needs, strict=self._strict)
+        await quotas.refuse_excess(session, self._quota, record)
         answers.remember(session, ask)
 
     @transaction
@@ -64,6 +73,7 @@ class Apps(Store):
         if not self._changes_in_use:
             await _refuse_in_use(session, before, record)
         await shelf.replace(session, held, record)
+        await quotas.refuse_excess(session, self._quota, record, before)
         await _let_yield(session, record)
         answers.remember(session, ask)
         return True

@@ -38,6 +38,7 @@ from domain.wishes import settles
 from store import answers, journal, operations, plans, recording, slots, steps
 from store.engine import Database, Store, reading, transaction
 from store.gather import Gather
+from store.operation_reading import LEFT_BEHIND
 from store.operations import MESSAGE_LENGTH
 from store.rows import ClusterRow, OperationRow, PoolRow, SlotRow, WatchRow, now, table_of
 from store.secrets import Secrets
@@ -223,7 +224,7 @@ class Clusters(Store):
             await steps.close(session, row.id)
             note = reached.note
             if left := await slots.left_behind(session, cluster.uid, reached.left_behind):
-                row.left_behind = operations.LEFT_BEHIND.dump_json(left).decode()
+                row.left_behind = LEFT_BEHIND.dump_json(left).decode()
                 note += f"; left behind: {'; '.join(each.said for each in left)}"
             operations.end(session, row, reached.stage, note, reached.failure)
         elif reached.note:

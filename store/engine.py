@@ -20,6 +20,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, InterfaceE
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
+from domain.disk import trouble
 from domain.errors import Invalid, Unavailable
 from store import rehearsal
 from store.clock import Clock
@@ -40,6 +41,7 @@ COLLISIONS = frozenset({"40001", "40P01", "55P03", sqlite3.SQLITE_BUSY, sqlite3.
 
 AWAY = frozenset(
     {
+        "25006",
         *("08", "28", "3D", "53", "57P", "58"),
         *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR),
         *(sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN),
@@ -47,7 +49,8 @@ AWAY = frozenset(
     }
 )
 """What is no fault of the statement. PostgreSQL's classes: connection, password, no such database,
-out of resources, starting or stopping, its disk; SQLite's: the file cannot be read or written."""
+out of resources, starting or stopping, its disk, and one that is read-only; SQLite's: the file
+cannot be read or written."""
 
 
 UNKEPT = frozenset({"22021", "22P05"})
@@ -208,6 +211,8 @@ def _codes(error: DBAPIError) -> set[str | int]:
 
 
 def _away(error: Exception) -> Unavailable:
+    if (found := trouble(error, "the database")) is not None:
+        return found
     return Unavailable(
         f"the database did not answer: {type(error).__name__}",
         reason="DATABASE_UNAVAILABLE",

@@ -11,10 +11,13 @@ import binascii
 import os
 import re
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import mkstemp
 from typing import TypeAlias
 
+from domain.disk import trouble
 from domain.errors import AlreadyExists, Invalid, Unavailable
 
 KEY_BYTES = 32
@@ -40,11 +43,7 @@ def from_file(path: Path) -> Keys:
     try:
         return parsed(_made(path) if not path.exists() else path.read_bytes())
     except (OSError, ValueError) as error:
-        raise Unavailable(
-            f"the key file {path} cannot be used: {error}",
-            reason="KEY_UNAVAILABLE",
-            do=f"make {path} readable for this user, or name another as WINDLASS_KEY_FILE",
-        ) from error
+        raise _unusable(path, error) from error
 
 
 def from_command(command: Sequence[str]) -> Keys:
@@ -99,9 +98,11 @@ def add(path: Path, name: str) -> None:
         raise AlreadyExists(
             f"{path} has a key {name} already", subject=name, do="choose another name"
         )
-    fresh = _beside(path)
-    _write(fresh, _written({**keys, name: os.urandom(KEY_BYTES)}))
-    fresh.replace(path)
+    try:
+        with _beside(path, _written({**keys, name: os.urandom(KEY_BYTES)})) as fresh:
+            fresh.replace(path)
+    except OSError as error:
+        raise _unusable(path, error) from error
 
 
 def _written(keys: Keys) -> bytes:
@@ -112,23 +113,33 @@ def _written(keys: Keys) -> bytes:
 def _made(path: Path) -> bytes:
     """Two processes may start at once: the file appears whole, and the first one wins."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = _beside(path)
-    _write(fresh, os.urandom(KEY_BYTES))
-    try:
+    with _beside(path, os.urandom(KEY_BYTES)) as fresh, suppress(FileExistsError):
         os.link(fresh, path)
-    except FileExistsError:
-        pass
-    finally:
-        fresh.unlink()
     return path.read_bytes()
 
 
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}")
+@contextmanager
+def _beside(path: Path, content: bytes) -> Iterator[Path]:
+    """A file with this content in the same folder, for its owner alone. It is gone in the end,
+    whatever fails; one that a crash leaves is in nobody's way, since no two have one name."""
+    number, name = mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    fresh = Path(name)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        yield fresh
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
-def _write(path: Path, content: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+def _unusable(path: Path, error: Exception) -> Unavailable:
+    if (found := trouble(error, f"the key file {path}")) is not None:
+        return found
+    return Unavailable(
+        f"the key file {path} cannot be used: {error}",
+        reason="KEY_UNAVAILABLE",
+        do=f"make {path} readable for this user, and its folder writable, or name another as "
+        "WINDLASS_KEY_FILE",
+    )

@@ -47,6 +47,8 @@ class NodeRow(Row):
     used_cpu: Mapped[int] = mapped_column(BigInteger)
     used_memory: Mapped[int] = mapped_column(BigInteger)
     used_disk: Mapped[int] = mapped_column(BigInteger)
+    registrar: Mapped[str] = mapped_column(SORTED, server_default="")
+    """Among whose nodes it is counted. Empty: it is not."""
 
 
 class InstanceRow(Row):

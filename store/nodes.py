@@ -26,7 +26,6 @@ from domain.node import (
     Registered,
     Said,
     Welcome,
-    lowest_free,
     network,
 )
 from domain.placement import CEILING, Amounts, below
@@ -35,6 +34,7 @@ from store.engine import Database, Store, reading, transaction
 from store.labels import labels_of, written
 from store.node_rows import InstanceRow, NodeRow, PlacementRow
 from store.rows import now, table_of
+from store.subnets import free_subnet
 
 
 class Leases(Frozen):
@@ -49,6 +49,10 @@ class Leases(Frozen):
     """The share of a node that may be taken."""
     ceilings: dict[str, float] = Field(default_factory=dict)
     """The same by pool, where it is another."""
+    largest: Amounts = Amounts(cpu=512_000, memory=8_000_000, disk=1_000_000)
+    """What a node may have at most: what it says beyond that is not believed."""
+    per_user: int = 256
+    """How many nodes one registrar may have that were not decided about one by one."""
 
 
 class Beat(Frozen):
@@ -73,8 +77,11 @@ class Nodes(Store):
         present = await moment(session)
         if row is not None and (no := self._refused(row, who, present)) is not None:
             return no
+        if (no := await self._too_many(session, row, who)) is not None:
+            return no
         kept = row.subnet if row is not None else None
-        subnet = kept or await self._subnet(session, present)
+        rests = self._leases.lost, self._leases.quarantine
+        subnet = kept or await free_subnet(session, self._network, present, *rests)
         if subnet is None:
             says = f"no subnet left in {self._leases.subnets}"
             return Registered(outcome=Welcome.NO_SUBNET, says=says)
@@ -84,6 +91,7 @@ class Nodes(Store):
         row.subnet, row.subnet_until = subnet, None
         row.phase, row.says = NodePhase.STARTING, ""
         row.address, row.fingerprint = who.address, who.fingerprint
+        row.registrar = who.registrar
         row.ceiling = self._leases.ceilings.get(who.pool, self._leases.ceiling)
         row.pool, row.labels, row.runtime = who.pool, written(who.labels), who.runtime
         row.heard = present
@@ -102,7 +110,7 @@ class Nodes(Store):
     ) -> None:
         """Take in what a node says of itself. NotFound if it is not registered."""
         row = await session.get(NodeRow, node, with_for_update=True)
-        if row is None or row.phase == NodePhase.GONE:
+        if row is None or row.phase == NodePhase.GONE or row.subnet is None:
             raise _unknown(node, "register first")
         if said is Said.RUNNING and limit is None:
             raise Invalid(
@@ -115,6 +123,7 @@ class Nodes(Store):
         if row.phase == NodePhase.GONE:
             self._gone(row, says or "Bye from the cluster", row.heard)
         if limit is not None:
+            limit = _least(limit, self._leases.largest)
             row.limit_cpu, row.limit_memory, row.limit_disk = limit.cpu, limit.memory, limit.disk
             row.room_cpu = below(limit.cpu, row.ceiling)
             row.room_memory = below(limit.memory, row.ceiling)
@@ -164,6 +173,24 @@ class Nodes(Store):
         row.phase = NodePhase.GONE
         self._gone(row, "Bye from the cluster", await moment(session))
         return True
+
+    @transaction
+    async def free(self, session: AsyncSession, node: str) -> None:
+        """Have another agent be able to register an id. Conflict while its node is there."""
+        row = await session.get(NodeRow, node, with_for_update=True)
+        if row is None:
+            raise _unknown(node, "windlass node list --all shows those that there were")
+        if row.phase in LIVING:
+            raise Conflict(
+                f"node {node} is there",
+                subject=node,
+                reason="NODE_IN_USE",
+                do=f"windlass node drain {node}, then end its agent",
+            )
+        row.fingerprint = row.registrar = ""
+        if row.phase != NodePhase.GONE:
+            row.phase = NodePhase.GONE
+            self._gone(row, "its id was freed", await moment(session))
 
     @transaction
     async def expire(self, session: AsyncSession, at: datetime | None = None) -> list[str]:
@@ -288,13 +315,18 @@ class Nodes(Store):
             return Registered(outcome=Welcome.BAD_CERTIFICATE, says=says)
         return None
 
-    async def _subnet(self, session: AsyncSession, present: datetime) -> str | None:
-        """The lowest subnet that is free; one whose quarantine is over is taken from its last
-        holder."""
-        past = (NodeRow.phase == NodePhase.GONE) & (NodeRow.subnet_until <= present)
-        await session.execute(update(NodeRow).where(past).values(subnet=None, subnet_until=None))
-        held = await session.scalars(select(NodeRow.subnet).where(NodeRow.subnet.is_not(None)))
-        return lowest_free(self._network, {subnet for subnet in held if subnet})
+    async def _too_many(
+        self, session: AsyncSession, row: NodeRow | None, who: Candidate
+    ) -> Registered | None:
+        """Why a registrar may have no further node. Those count that hold a subnet."""
+        if not who.registrar or (row is not None and row.subnet and row.registrar == who.registrar):
+            return None
+        mine = (NodeRow.registrar == who.registrar) & NodeRow.subnet.is_not(None)
+        count = await session.scalar(select(func.count()).where(mine)) or 0
+        if count < self._leases.per_user:
+            return None
+        says = f"{who.registrar} has {count} nodes, and may have no more (WINDLASS_NODES__PER_USER)"
+        return Registered(outcome=Welcome.NO_SUBNET, says=says)
 
     async def _held(self, session: AsyncSession, node: str) -> NodeRow:
         """The row of a node that has not left, locked."""
@@ -347,6 +379,14 @@ def _row(who: Candidate) -> NodeRow:
         for name in Amounts.model_fields
     }
     return NodeRow(id=who.id, cordoned=False, drain_until=None, **nothing)
+
+
+def _least(one: Amounts, other: Amounts) -> Amounts:
+    return Amounts(
+        cpu=min(one.cpu, other.cpu),
+        memory=min(one.memory, other.memory),
+        disk=min(one.disk, other.disk),
+    )
 
 
 def _unknown(node: str, do: str) -> NotFound:

@@ -6,15 +6,15 @@ refused: whoever still writes for it is a leftover of a crash."""
 from collections.abc import Sequence
 from datetime import timedelta
 
-from pydantic import TypeAdapter
-from sqlalchemy import ColumnElement, and_, delete, func, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, and_, case, delete, func, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.cluster import ClusterPlan
 from domain.errors import Conflict, Failure, Invalid, NotFound
-from domain.machine import LeftBehind, SlotState
+from domain.machine import SlotState
 from domain.operation import (
     ACTIVE,
+    NEEDS_A_PERSON,
     Ask,
     Backlog,
     Brief,
@@ -29,6 +29,8 @@ from domain.outline import Leg, keys, outline, read
 from domain.wishes import KEEP, refuse_wishes
 from store import forgetting, journal, recording, rehearsal, slots, steps
 from store.engine import Store, reading, transaction
+from store.operation_reading import KINDS, SET_ASIDE, hold_readable
+from store.operation_reading import as_operation as as_operation
 from store.rows import AnswerRow, OperationRow, StepRow, now
 
 UNDER_WAY = (
@@ -41,8 +43,6 @@ MESSAGE_LENGTH = 1000
 
 HELD = "operations held"
 """Where a session keeps them."""
-
-LEFT_BEHIND = TypeAdapter(tuple[LeftBehind, ...])
 
 
 def record(
@@ -73,29 +73,6 @@ def record(
         steps=len(keys(outline(kind, plan))),
         headline=plan.upgrade.headline(0) if plan.upgrade else "",
         supersedes=supersedes,
-    )
-
-
-def as_operation(row: OperationRow) -> Operation:
-    return Operation(
-        id=OperationId(row.id),
-        kind=Kind(row.kind),
-        subject=row.subject,
-        stage=Stage(row.stage),
-        requester=row.requester,
-        request_id=row.request_id,
-        created=row.created,
-        started=row.started,
-        ended=row.ended,
-        cancel_requested=row.cancel_requested,
-        paused_by=row.paused_by,
-        gate=row.gate,
-        gate_until=row.gate_until,
-        supersedes=OperationId(row.supersedes) if row.supersedes else None,
-        waiting_on=row.waiting_on,
-        failure=Failure.model_validate_json(row.failure) if row.failure else None,
-        left_behind=LEFT_BEHIND.validate_json(row.left_behind or "[]"),
-        last_event=row.events,
     )
 
 
@@ -148,7 +125,10 @@ class Operations(Store):
     async def foreseen(self, session: AsyncSession, operation: OperationId) -> tuple[Leg, ...]:
         """The steps that it takes when nothing goes wrong."""
         row = await _known(session, operation)
-        return read(Kind(row.kind), row.plan)
+        try:
+            return read(Kind(row.kind), row.plan)
+        except ValueError:
+            return ()
 
     @reading
     async def steps(self, session: AsyncSession, operation: OperationId) -> list[Step]:
@@ -208,10 +188,12 @@ class Operations(Store):
         operation may take its place before this is asked again. Then it ends here, since its
         workflow will go no further; unless it has: this came late, and the workflow undoes."""
         row = await locked(session, operation)
+        hold_readable(row)
         pushed = row.stage == Stage.SUPERSEDED and row.ended is None
         if row.stage == Stage.REQUESTED and row.ended is None:
             row.stage = Stage.RUNNING
             row.started = now()
+            row.waiting_on = ""
             journal.write(session, row, f"{row.kind} of {row.subject} started")
         elif pushed and not await steps.begun(session, row.id):
             end(session, row, Stage.SUPERSEDED, "superseded before it did anything", None)
@@ -301,10 +283,15 @@ class Operations(Store):
             .where(*UNDER_WAY, OperationRow.waiting_on != "")
             .group_by(OperationRow.kind)
         )
+        stuck = select(func.count()).where(
+            OperationRow.ended.is_(None),
+            or_(OperationRow.kind.not_in(KINDS), SET_ASIDE),
+        )
         age = (now() - oldest).total_seconds() if oldest else 0.0
         return Backlog(
             oldest_requested_seconds=max(age, 0.0),
             waiting={row.kind: row.waiting for row in waiting},
+            need_a_person=await session.scalar(stuck) or 0,
         )
 
     @reading
@@ -344,14 +331,30 @@ class Operations(Store):
     async def found_alive(self, session: AsyncSession, operation: OperationId) -> None:
         """Count it as heard of, though it had nothing to say: others are looked at before it is
         looked at again."""
-        heard = update(OperationRow).where(OperationRow.id == operation).values(heard=now())
-        await session.execute(heard)
+        waiting_on = case((SET_ASIDE, ""), else_=OperationRow.waiting_on)
+        heard = update(OperationRow).where(OperationRow.id == operation)
+        await session.execute(heard.values(heard=now(), waiting_on=waiting_on))
+
+    @transaction
+    async def set_aside(self, session: AsyncSession, operation: OperationId, why: str) -> None:
+        """Say that nobody but a person will go on with it, and count it as heard of: others are
+        looked at before it is looked at again."""
+        said = f"{NEEDS_A_PERSON}{why}"[:MESSAGE_LENGTH]
+        which = (OperationRow.id == operation, OperationRow.ended.is_(None))
+        await session.execute(
+            update(OperationRow).where(*which).values(heard=now(), waiting_on=said)
+        )
 
     async def _some(
         self, session: AsyncSession, which: ColumnElement[bool], limit: int
     ) -> list[Operation]:
-        oldest = select(OperationRow).where(which).order_by(OperationRow.created).limit(limit)
-        return [as_operation(row) for row in await session.scalars(oldest)]
+        """The oldest of them, without any that cannot be read."""
+        known = OperationRow.kind.in_(KINDS)
+        oldest = (
+            select(OperationRow).where(which, known).order_by(OperationRow.created).limit(limit)
+        )
+        found = [as_operation(row) for row in await session.scalars(oldest)]
+        return [operation for operation in found if not operation.unreadable]
 
     @transaction
     async def forget_answers(self, session: AsyncSession, older_than: timedelta) -> None:

@@ -51,6 +51,10 @@ class Pulse:
                 log.warning("news not read", error=error.message)
                 await asyncio.sleep(1)
                 continue
+            except Exception:  # it would end for all who watch, and say nothing
+                log.exception("news not read")
+                await asyncio.sleep(1)
+                continue
             if heads != seen:
                 seen = heads
                 self.turn += 1

@@ -385,3 +385,13 @@ class ClockRow(Row):
 
     boot: Mapped[str] = mapped_column(ID, primary_key=True)
     offset: Mapped[float]
+
+
+class ProbeRow(Row):
+    """What was written last to find out whether the database takes writes."""
+
+    __tablename__ = "probes"
+
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    written: Mapped[datetime]
+    filler: Mapped[bytes] = mapped_column(LargeBinary)

@@ -174,7 +174,7 @@ def _refuse_what_is_over(row: OperationRow, what: str) -> None:
 
 
 def _refuse_a_delete(row: OperationRow, what: str, *, reason: str) -> None:
-    if why := FINAL.get(Kind(row.kind)):
+    if why := FINAL.get(Kind.named(row.kind)):
         raise Conflict(
             f"the delete of {row.subject} cannot be {what}: {why}",
             subject=row.id,

@@ -74,6 +74,9 @@ class Tail(Store):
             except DomainError as error:  # followers look by themselves meanwhile
                 log.warning("journal not read", error=error.message)
                 await asyncio.sleep(1)
+            except Exception:  # it would end for all who follow, and say nothing
+                log.exception("journal not read")
+                await asyncio.sleep(1)
             await asyncio.sleep(TICK_SECONDS)
 
     @reading

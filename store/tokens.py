@@ -9,15 +9,15 @@ import hashlib
 import json
 import secrets
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from uuid import uuid4
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.access import Session, TokenInfo
-from domain.errors import NotFound, Unauthenticated
+from domain.errors import Exhausted, NotFound, Unauthenticated
 from store.access_rows import TokenRow, UserRow
 from store.engine import Database, Store, reading, transaction
 from store.gather import Gather
@@ -38,6 +38,17 @@ def digest_of(token: str) -> str:
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()
 
 
+MOST_OF_A_USER = 500
+LATEST = datetime.max.replace(tzinfo=UTC)
+
+
+class Certificate(NamedTuple):
+    """A certificate that a token is made by."""
+
+    mark: str
+    expires: datetime
+
+
 class Ended(NamedTuple):
     """A token that is good for nothing now."""
 
@@ -47,8 +58,10 @@ class Ended(NamedTuple):
 
 
 class Tokens(Store):
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, most: int = MOST_OF_A_USER) -> None:
+        """`most` is how many good ones a user may have."""
         super().__init__(database)
+        self._most = most
         self._together: Gather[str, Session | None] = Gather(self._found)
 
     @transaction
@@ -62,16 +75,24 @@ class Tokens(Store):
         label: str = "",
         source: str = "",
         cloudlets: Sequence[str] = (),
+        nodes: Sequence[str] = (),
         parent: str = "",
+        certificate: Certificate | None = None,
     ) -> tuple[str, TokenInfo]:
-        """A new token, which nobody can tell again, and what is known of it. `cloudlets` are the
-        only ones it may speak of. With a parent, by its digest, it is good for nothing that the
-        parent is not: as long, and as long unused."""
+        """A new token, which nobody can tell again, and what is known of it. `cloudlets` and
+        `nodes` are the only ones it may speak of. With a parent, by its digest, it is good for
+        nothing that the parent is not: as long, and as long unused. One that is made by certificate
+        ends with that.
+
+        A user has `most` tokens. To sign in once more ends the sign-in that was used least lately;
+        another one that is made with a label is refused."""
         moment = now()
         made_with = await _good(session, parent) if parent else None
+        until = min(moment + lifetime, *_ends(made_with, certificate), LATEST)
         await session.execute(delete(TokenRow).where(TokenRow.ended < moment - KEPT))
-        if await session.get(UserRow, user) is None:
+        if await session.get(UserRow, user, with_for_update=True) is None:
             raise NotFound(f"there is no user {user}", subject=user, reason="USER_NOT_FOUND")
+        await self._make_place(session, user, label)
         token = PREFIX + secrets.token_urlsafe(32)
         row = TokenRow(
             digest=digest_of(token),
@@ -79,13 +100,14 @@ class Tokens(Store):
             user_name=user,
             label=label,
             created=moment,
-            expires=min(moment + lifetime, made_with.expires) if made_with else moment + lifetime,
+            expires=until,
             idle_seconds=made_with.idle_seconds if made_with else int(idle.total_seconds()),
             used=moment,
             ended=moment,
             source=source,
             cloudlets=json.dumps(cloudlets),
-            parent=parent,
+            nodes=json.dumps(nodes),
+            parent=parent or (certificate.mark if certificate else ""),
         )
         row.ended = _end(row)
         session.add(row)
@@ -139,6 +161,21 @@ class Tokens(Store):
         rows = await session.scalars(query.order_by(TokenRow.created.desc()).limit(MOST))
         return [_info(row) for row in rows]
 
+    async def _make_place(self, session: AsyncSession, user: str, label: str) -> None:
+        good = (TokenRow.user_name == user) & (TokenRow.ended > now())
+        if (await session.scalar(select(func.count()).where(good)) or 0) < self._most:
+            return
+        oldest = select(TokenRow).where(good, TokenRow.label == "").order_by(TokenRow.used).limit(1)
+        row = None if label else await session.scalar(oldest)
+        if row is None:
+            raise Exhausted(
+                f"{user} has {self._most} tokens, and may have no more",
+                subject=user,
+                reason="TOO_MANY_TOKENS",
+                do="windlass token list shows them, windlass token revoke ends one",
+            )
+        await _end_now(session, row)
+
     @reading
     async def _found(
         self, session: AsyncSession, digests: Sequence[str]
@@ -153,11 +190,18 @@ class Tokens(Store):
                 expires=token.ended,
                 used=token.used,
                 cloudlets=json.loads(token.cloudlets),
+                made_with=token.parent,
+                nodes=json.loads(token.nodes),
             )
             for token, user in rows
             if token.revoked is None and token.ended > moment and not user.disabled
         }
         return [found.get(digest) for digest in digests]
+
+
+def _ends(parent: TokenRow | None, certificate: Certificate | None) -> list[datetime]:
+    """When what a token is made with ends."""
+    return [each.expires for each in (parent, certificate) if each is not None]
 
 
 def _end(row: TokenRow) -> datetime:
@@ -202,4 +246,5 @@ def _info(row: TokenRow) -> TokenInfo:
         revoked=row.revoked,
         source=row.source,
         cloudlets=json.loads(row.cloudlets),
+        nodes=json.loads(row.nodes),
     )

@@ -4,6 +4,7 @@ Nothing here is started before a test asks for it."""
 
 import gc
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -39,6 +40,9 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("busy")
 """How long an example takes says more of the machine than of our code."""
+
+os.environ["WINDLASS_NODES__LOCAL"] = "true"
+"""The agents of tests are where their API is, which outside a trial site is refused."""
 
 BINARIES = Path(sys.executable).parent
 

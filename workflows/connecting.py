@@ -1,7 +1,7 @@
 """The one connection of a worker to Temporal, which may still be starting."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -119,6 +119,16 @@ async def unless_stopped(work: Coroutine[Any, Any, Answer], stop: asyncio.Event)
     doing.cancel()
     await asyncio.wait([doing])
     return None
+
+
+def tasks_measured(client: Client) -> Callable[[str, bool], None]:
+    """Shows beside Temporal's metrics which of our own tasks run."""
+    runtime = client.service_client.config.runtime or Runtime.default()
+    gauge = runtime.metric_meter.create_gauge(
+        "windlass_background_task_running",
+        "1 while it runs, 0 while it waits to be begun again after it failed.",
+    )
+    return lambda task, running: gauge.set(int(running), {"task": task})
 
 
 def measured(address: str) -> Runtime:

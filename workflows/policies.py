@@ -178,6 +178,13 @@ BOOKS = LocalActivityConfig(
 )
 """Our own rows. The database may be away for a while; the books wait for it, without limit."""
 
+EACH_APART = LocalActivityConfig(
+    start_to_close_timeout=timedelta(seconds=10),
+    schedule_to_close_timeout=timedelta(seconds=30),
+    retry_policy=RetryPolicy(initial_interval=timedelta(milliseconds=100), maximum_attempts=5),
+)
+"""One of many that are looked at together: the others do not wait for it for ever."""
+
 OPERATION_DEADLINE = timedelta(hours=4)
 """After this a creation goes without the nodes that it still lacks. Without its first control
 plane it is given up and undone."""

@@ -1,7 +1,7 @@
 """The pawl of what runs on nodes: whatever is due has somebody who does it."""
 
 import asyncio
-from typing import Any
+from typing import Any, TypeAlias
 
 from temporalio import workflow
 from temporalio.common import WorkflowIDReusePolicy
@@ -13,9 +13,13 @@ from domain.operation import NUDGE
 from workflows.drain_node import DrainNode
 from workflows.policies import BOOKS
 from workflows.run_instance import RunInstance
+from workflows.sweep import apart
 
 SIDE_BY_SIDE = "side-by-side"
 """What those lack that began when one was roused after the other."""
+
+Wanted: TypeAlias = tuple[type[Any], str, str]
+"""A workflow, its id, and what it looks after."""
 
 
 @workflow.defn
@@ -26,15 +30,17 @@ class Rouse:
     @workflow.run
     async def run(self) -> None:
         asleep = await workflow.execute_local_activity_method(Placing.look, **BOOKS)
-        rousing = [self._rouse(RunInstance, f"i-{uid}", uid) for uid in asleep.instances]
-        rousing += [self._rouse(DrainNode, f"drain-{node}", node) for node in asleep.draining]
+        wanted: list[Wanted] = [(RunInstance, f"i-{uid}", uid) for uid in asleep.instances]
+        wanted += [(DrainNode, f"drain-{node}", node) for node in asleep.draining]
+        rousing = [apart(self._rouse, each) for each in wanted]
         if workflow.patched(SIDE_BY_SIDE):
             await asyncio.gather(*rousing)
             return
         for each in rousing:
             await each
 
-    async def _rouse(self, flow: type[Any], id: str, fact: str) -> None:
+    async def _rouse(self, wanted: Wanted) -> None:
+        flow, id, fact = wanted
         try:
             await workflow.start_child_workflow(
                 flow.run,

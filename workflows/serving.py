@@ -55,6 +55,9 @@ CATCH_UP = timedelta(hours=1)
 
 JITTER = timedelta(minutes=10)
 
+LONGEST_RUN = timedelta(minutes=10)
+"""Of what a schedule starts: one that hangs would keep every later one from starting."""
+
 SCHEDULED: dict[type, timedelta] = {
     Sweep: timedelta(seconds=5),
     Rouse: timedelta(seconds=5),
@@ -150,7 +153,10 @@ async def schedule(client: Client, prefix: str, every: Mapping[type, timedelta])
         name = f"{prefix}{flow.__name__.lower()}"
         wanted = Schedule(
             action=ScheduleActionStartWorkflow(
-                flow.__name__, id=name, task_queue=prefix + BOOKS_QUEUE
+                flow.__name__,
+                id=name,
+                task_queue=prefix + BOOKS_QUEUE,
+                run_timeout=LONGEST_RUN,
             ),
             spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=interval)]),
             policy=SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP),
@@ -170,7 +176,10 @@ async def keep(client: Client, prefix: str, cluster: str, policy: UpgradePolicy)
     name, timetable = f"{prefix}ceph-version-check-{cluster}", policy.timetable
     wanted = Schedule(
         action=ScheduleActionStartWorkflow(
-            CheckStorage.__name__, id=name, task_queue=prefix + BOOKS_QUEUE
+            CheckStorage.__name__,
+            id=name,
+            task_queue=prefix + BOOKS_QUEUE,
+            run_timeout=LONGEST_RUN,
         ),
         spec=ScheduleSpec(
             cron_expressions=list(timetable.crons),

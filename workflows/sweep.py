@@ -2,18 +2,51 @@
 And every cluster that stands gets its monitor."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TypeVar
 
 from temporalio import workflow
 from temporalio.common import WorkflowIDReusePolicy
-from temporalio.exceptions import FailureError, WorkflowAlreadyStartedError
+from temporalio.exceptions import (
+    FailureError,
+    WorkflowAlreadyStartedError,
+    is_cancelled_exception,
+)
 from temporalio.workflow import ParentClosePolicy
 
-from activities.sweeping import Due, Sweeping
-from domain.operation import NUDGE
+from activities.errors import understood
+from activities.sweeping import Aside, Due, Sweeping
+from domain.operation import NUDGE, OperationId
 from workflows.books import book
 from workflows.catalogue import CATALOGUE
 from workflows.cluster_monitor import ClusterMonitor
-from workflows.policies import BOOKS
+from workflows.policies import BOOKS, EACH_APART
+
+FAILED = "windlass_sweep_items_failed"
+"""A counter of the worker's, of what a sweep could do nothing about."""
+
+Item = TypeVar("Item")
+
+
+async def apart(
+    work: Callable[[Item], Awaitable[None]], item: Item, operation: OperationId | None = None
+) -> None:
+    """Do it for one of many: whatever is the matter with it keeps none of the others waiting. An
+    operation says that it needs a person; what has no row to say so is found again."""
+    try:
+        await work(item)
+    except Exception as error:
+        if is_cancelled_exception(error):
+            raise
+        said = understood(error).message if isinstance(error, FailureError) else repr(error)
+        workflow.logger.warning("the sweep can do nothing about %s: %s", operation or item, said)
+        workflow.metric_meter().create_counter(FAILED, "What a sweep could not do.").add(1)
+        if operation is None:
+            return
+        with suppress(FailureError):
+            aside = Aside(id=operation, why=f"the sweep can do nothing about it: {said}")
+            await workflow.execute_local_activity_method(Sweeping.set_aside, aside, **EACH_APART)
 
 
 @workflow.defn
@@ -25,11 +58,11 @@ class Sweep:
     async def run(self) -> None:
         standing = await workflow.execute_local_activity_method(Sweeping.look, **BOOKS)
         # each group at once: one by one, a thousand monitors would be minutes behind
-        await asyncio.gather(*map(self._launch, standing.unlaunched))
-        await asyncio.gather(*map(self._tell, standing.called_off))
-        await asyncio.gather(*map(self._nudge, standing.unheeded))
-        await asyncio.gather(*(book(Sweeping.verify, due) for due in standing.silent))
-        await asyncio.gather(*map(self._watch, standing.unwatched))
+        await asyncio.gather(*(apart(self._launch, it, it.id) for it in standing.unlaunched))
+        await asyncio.gather(*(apart(self._tell, it, it.id) for it in standing.called_off))
+        await asyncio.gather(*(apart(self._nudge, it, it.id) for it in standing.unheeded))
+        await asyncio.gather(*(apart(self._verify, it, it.id) for it in standing.silent))
+        await asyncio.gather(*(apart(self._watch, it) for it in standing.unwatched))
 
     async def _launch(self, due: Due) -> None:
         """Under its usual id: of all who start it, one succeeds."""
@@ -43,6 +76,9 @@ class Sweep:
             )
         except WorkflowAlreadyStartedError:
             workflow.logger.debug("operation %s has been started meanwhile", due.id)
+
+    async def _verify(self, due: Due) -> None:
+        await workflow.execute_local_activity_method(Sweeping.verify, due, **EACH_APART)
 
     async def _watch(self, cluster: str) -> None:
         """A cluster has one monitor: the id lets no second one in."""

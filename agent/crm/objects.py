@@ -18,6 +18,7 @@ from lightkube.resources.core_v1 import ConfigMap, ReplicationController
 
 from agent.crm import names
 from domain.errors import Failed
+from domain.yaml_limits import TooComplexError, check
 
 FIELD_MANAGER = "windlass-crm"
 NOTES = "kube-system"
@@ -47,8 +48,12 @@ class Applied(NamedTuple):
 
 def read(manifest: str) -> list[Any]:
     try:
+        check(manifest)
         found = list(codecs.load_all_yaml(manifest, create_resources_for_crds=True))
-    except (yaml.YAMLError, LoadResourceError, AttributeError, TypeError) as error:
+    except (
+        *(TooComplexError, RecursionError, yaml.YAMLError),
+        *(LoadResourceError, AttributeError, TypeError),
+    ) as error:
         raise Failed(f"the manifest cannot be applied: {error}") from error
     if not all(each.metadata and each.metadata.name for each in found):
         raise Failed("the manifest cannot be applied: an object in it has no name")

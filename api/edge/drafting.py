@@ -8,18 +8,20 @@ import asyncio
 from google.protobuf.json_format import MessageToDict
 
 from api.edge import convert, texts
+from api.edge.text_reader import TextReader
 from domain import app as apps
 from domain import manifest
 from domain.app import App, Deployment, Service
 from domain.fetching import is_url
 from domain.ports import Documents
 from domain.refusal import Refusal, refuse_if
+from domain.yaml_limits import BYTES
 from protos.gen.edge import app_pb2
 
 
 class Drafting:
-    def __init__(self, documents: Documents, image_host: str) -> None:
-        self._documents = documents
+    def __init__(self, documents: Documents, reader: TextReader, image_host: str) -> None:
+        self._documents, self._reader = documents, reader
         self._image_host = image_host
 
     async def complete(
@@ -41,7 +43,7 @@ class Drafting:
         convert.write_app(message, app)
         if app.deployment != Deployment.KUBERNETES:
             return ()
-        return await asyncio.to_thread(texts.services, app.manifest)
+        return await self._reader.services(app.manifest)
 
     async def _with_config(self, app: App) -> App:
         """Its config, fetched if need be. What was fetched once is kept and not fetched again."""
@@ -50,12 +52,14 @@ class Drafting:
         config = await self._text(app.config)
         most = texts.LONGEST_CONFIG
         refuse_if(len(config) > most, Refusal.APP_TEXT_TOO_LONG, field="config", most=most)
-        readable = await asyncio.to_thread(texts.is_config, config)
+        readable = await self._reader.is_config(config)
         refuse_if(not readable, Refusal.APP_CONFIG)
         return app.model_copy(update={"config": config})
 
     async def _with_manifest(self, app: App, message: app_pb2.App) -> App:
         text = await (self._generated(app, message) if app.generator else self._text(app.manifest))
+        most = BYTES
+        refuse_if(len(text) > most, Refusal.APP_TEXT_TOO_LONG, field="manifest", most=most)
         return app.model_copy(update={"manifest": text})
 
     async def _generated(self, app: App, message: app_pb2.App) -> str:

@@ -33,6 +33,7 @@ from api.edge.reports import Reports
 from api.edge.streams import Streams
 from api.edge.telling import Telling
 from api.edge.templates import ClusterApi
+from api.edge.text_reader import TextReader
 from api.front import Front
 from api.meters import Meters
 from api.server import Server
@@ -65,6 +66,7 @@ from store.clusterinsts import ClusterInsts
 from store.controllers import Controllers
 from store.engine import Database
 from store.lookout import Lookout
+from store.quotas import UNLIMITED, Quota
 from store.shelf import Shelf
 from store.tracked import Terms as Instances
 
@@ -83,6 +85,8 @@ class Terms(NamedTuple):
     peers: Peers = PLAIN
     """How we speak to other API processes."""
     exec_patience: timedelta = timedelta(seconds=6)
+    quota: Quota = UNLIMITED
+    """What one developer may keep."""
 
 
 def leaving_unknown(legacy_codes: bool) -> frozenset[str]:
@@ -106,7 +110,7 @@ class Notifying:
         clusters, apps = ClusterInsts(database, Instances()), AppInsts(database, Instances())
         self.described, self.relay = Descriptions(shelf, presence), Relay()
         self.streams = Streams(Lookout(database), self.described.stream)
-        self.remembered = Remembered()
+        self.remembered, self.reader = Remembered(), TextReader()
         telling = Telling(Present(shelf, clusters, apps, self.remembered))
         reports = Reports(clusters, apps)
         keeping = Keeping(self.described, reports, self.attached, self.measured, self.relay, nudge)
@@ -147,7 +151,9 @@ class Notifying:
         )
 
     async def close(self) -> None:
-        """Let what ended streams leave behind be written. No new ones come by now."""
+        """Let what ended streams leave behind be written, and read no text any more. No new ones
+        come by now."""
+        await self.reader.close()
         await self._hearing.close()
 
 
@@ -161,7 +167,10 @@ def services(
     """All that is served of `edgeproto`, but for notify."""
     shelf = Shelf(database, strict=terms.strict_references)
     apps = Apps(
-        database, strict=terms.strict_references, changes_in_use=terms.allow_app_change_in_use
+        database,
+        strict=terms.strict_references,
+        changes_in_use=terms.allow_app_change_in_use,
+        quota=terms.quota,
     )
     lax = terms.lax_masks
     developers = Records(shelf, Noun.DEVELOPER, developer_pb2.Developer, convert.developer, lax=lax)
@@ -193,7 +202,7 @@ def services(
         (operator_pb2, OperatorApi(operators)),
         (flavor_pb2, FlavorApi(flavors)),
         (cluster_pb2, ClusterApi(templates)),
-        (app_pb2, AppApi(described, apps, Drafting(documents, terms.image_host))),
+        (app_pb2, AppApi(described, apps, Drafting(documents, notifying.reader, terms.image_host))),
         (cloudlet_pb2, CloudletApi(places, Cloudlets(database), progress)),
         (cloudlet_pb2, CloudletInfoApi(infos)),
         (clusterinst_pb2, ClusterInstApi(clusters, progress, lax=lax)),

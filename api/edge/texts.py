@@ -11,6 +11,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_public_key, load_ssh_public_key
 
 from domain.app import Service
+from domain.yaml_limits import LOADER, check
 
 LONGEST_CONFIG = 64 * 1024
 LONGEST_KEY = 16 * 1024
@@ -34,21 +35,24 @@ def is_public_key(text: str) -> bool:
 
 
 def is_config(text: str) -> bool:
-    """Whether a text is a JSON object or a YAML mapping. Takes its time; not for the loop."""
+    """Whether a text is a JSON object or a YAML mapping. Takes its time; not for the loop.
+    TooComplexError if it holds more than it may."""
     with suppress(ValueError, RecursionError):
         return isinstance(json.loads(text), dict)
     with suppress(yaml.YAMLError, ValueError, RecursionError):
         # Composed and not loaded: a merge of merges would grow without end.
-        return isinstance(yaml.compose(text, Loader=yaml.SafeLoader), yaml.MappingNode)
+        check(text)
+        return isinstance(yaml.compose(text, Loader=LOADER), yaml.MappingNode)
     return False
 
 
 def services(text: str) -> tuple[Service, ...]:
     """The services in a manifest, in its order. One that cannot be read has none. Takes its time;
-    not for the loop."""
+    not for the loop. TooComplexError if it holds more than it may."""
     with suppress(yaml.YAMLError, ValueError, RecursionError):
         # Composed and not loaded: a merge of merges would grow without end.
-        documents = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
+        check(text)
+        documents = list(yaml.compose_all(text, Loader=LOADER))
         return tuple(
             Service(name=_text(_below(each, "metadata", "name")), ports=tuple(_ports(each)))
             for each in documents

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from google.protobuf.message import Message
 
-from api.asking import Context, asked, explain, refer
+from api.asking import Context, asked, explain, notes, refer
 from api.build import Build
 from api.kaas import convert
 from api.kaas.kubeconfigs import Kubeconfigs
@@ -78,6 +78,7 @@ class Cluster(ClusterServicer):
     async def GetCluster(self, request: pb.GetClusterMsg, context: Context) -> pb.GetClusterReply:
         cluster = await self._clusters.get(convert.named("name", request.name))
         kubeconfig = await self._kubeconfigs.of(cluster)
+        notes().discloses = bool(kubeconfig)
         return pb.GetClusterReply(ok=True, cluster=convert.detail(cluster, kubeconfig))
 
     async def GetClusterList(

@@ -2,17 +2,20 @@
 
 import re
 from collections.abc import AsyncIterator, Mapping
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from google.protobuf.empty_pb2 import Empty
 
-from api.asking import Context, notes
+from api.asking import Context, notes, principal, running
 from api.belonging import Belonging
 from api.callers import peer
 from api.kudo import convert, states
+from api.kudo.addresses import judged
 from api.kudo.certificates import shown
 from api.kudo.leases import Leases
 from api.kudo.strays import Strays
+from domain.access import Role
 from domain.agents import SECRET, Agents, Trust
 from domain.errors import DomainError, Forbidden, Invalid
 from domain.metadata import ADDRESS, ENCRYPTED, LABELS, POOL, RUNTIME
@@ -27,6 +30,16 @@ BESIDE = frozenset({ADDRESS, POOL, LABELS, RUNTIME, ENCRYPTED, SECRET})
 UNPROVEN = "nothing proves that the node has its certificate's key: its agent does not speak TLS"
 
 
+class Admission(NamedTuple):
+    """Which nodes are taken in."""
+
+    port: int
+    """Where an agent is asked that does not say where."""
+    bare_tokens: bool
+    local: bool = False
+    """Whether agents may be on this machine, as those of `windlass up` are."""
+
+
 class NodeService(NodeServiceServicer):
     def __init__(
         self,
@@ -36,16 +49,14 @@ class NodeService(NodeServiceServicer):
         agents: Agents,
         belonging: Belonging,
         *,
-        port: int,
-        bare_tokens: bool,
+        terms: Admission,
     ) -> None:
         self._nodes = nodes
         self._belonging = belonging
         self._leases = leases
         self._strays = strays
         self._agents = agents
-        self._port = port
-        self._bare_tokens = bare_tokens
+        self._terms = terms
 
     async def Register(
         self, request: pb.NodeRegisterRequest, context: Context
@@ -92,29 +103,33 @@ class NodeService(NodeServiceServicer):
 
     async def _registered(self, certificate: str, context: Context) -> Registered:
         """However it ends is an answer; only what we cannot explain is an error."""
+        terms = self._terms
         try:
-            id, fingerprint, leaf = shown(certificate, bare_tokens=self._bare_tokens)
+            id, fingerprint, leaf = shown(certificate, bare_tokens=terms.bare_tokens)
         except Invalid as error:
             return Registered(outcome=Welcome.BAD_CERTIFICATE, says=error.message)
         notes().subject = id
         beside = {
             key: str(value) for key, value in context.invocation_metadata() or () if key in BESIDE
         }
-        who = Candidate(
-            id=id,
-            fingerprint=fingerprint,
-            address=beside.get(ADDRESS) or _dialled_back(peer(context), self._port),
-            pool=beside.get(POOL) or "default",
-            labels=convert.labels(beside.get(LABELS, "")),
-            runtime=beside.get(RUNTIME, "")[:32],
-        )
         trust = _trust(leaf, beside)
-        if not (trust.certificate or self._bare_tokens):
+        if not (trust.certificate or terms.bare_tokens):
             return Registered(outcome=Welcome.BAD_CERTIFICATE, says=UNPROVEN)
+        pool = beside.get(POOL) or "default"
+        said = beside.get(ADDRESS) or _dialled_back(peer(context), terms.port)
         try:
+            await self._belonging.check(id, pool)
             if (there := await self._nodes.find(id)) and there.phase is not NodePhase.GONE:
-                await self._belonging.check(id)
                 await self._belonging.succeed(id, trust)
+            who = Candidate(
+                id=id,
+                fingerprint=fingerprint,
+                address=await judged(said, local=terms.local),
+                pool=pool,
+                labels=convert.labels(beside.get(LABELS, "")),
+                runtime=beside.get(RUNTIME, "")[:32],
+                registrar=_counted(id),
+            )
             await self._agents.reach(id, who.address, trust.certificate)
             registered = await self._nodes.register(who)
         except Forbidden as error:
@@ -126,6 +141,13 @@ class NodeService(NodeServiceServicer):
             await self._belonging.claim(id, trust)
             await self._leases.rouse(id)
         return registered
+
+
+def _counted(node: str) -> str:
+    """Among whose nodes this one is counted. Empty: it is not, since an administrator has decided
+    about this very node, or who asks may change anything."""
+    who, scope = principal(), running().session.node_scope
+    return "" if who.role is not Role.AGENT or scope.names_exactly(node) else who.name
 
 
 def _trust(pem: str, beside: Mapping[str, str]) -> Trust:

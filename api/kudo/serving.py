@@ -6,7 +6,7 @@ from api.belonging import Belonging
 from api.door import Admit, Service
 from api.kudo.instances import InstanceService
 from api.kudo.leases import Leases
-from api.kudo.nodes import NodeService
+from api.kudo.nodes import Admission, NodeService
 from api.kudo.strays import Strays
 from api.launch import Launch
 from domain import instance
@@ -29,6 +29,7 @@ class Terms(NamedTuple):
     bare_tokens: bool
     restart: instance.Restart
     stop_removes: bool
+    local: bool = False
 
 
 class Asked(NamedTuple):
@@ -71,8 +72,7 @@ class Scheduling:
                 self.strays,
                 self._asked.agents,
                 self._asked.belonging,
-                port=terms.agent_port,
-                bare_tokens=terms.bare_tokens,
+                terms=Admission(terms.agent_port, terms.bare_tokens, terms.local),
             ),
             InstanceService(
                 self.instances, self._launch, terms.restart, keeps=not terms.stop_removes

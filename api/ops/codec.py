@@ -5,7 +5,7 @@ from typing import Protocol
 
 from temporalio.api.common.v1 import Payload
 
-from api.asking import Context
+from api.asking import Context, notes
 from api.browsers import Alias, Policy
 from api.dialects import PROTO_BYTES
 from protos.gen.ops import codec_pb2 as pb
@@ -29,6 +29,7 @@ class Codec(CodecServicer):
     async def Decode(self, request: pb.Payloads, context: Context) -> pb.Payloads:
         sealed = [Payload(metadata=dict(it.metadata), data=it.data) for it in request.payloads]
         opened = await self._sealing.decode(sealed)
+        notes().discloses, notes().subject = bool(opened), "payloads of Temporal"
         return pb.Payloads(
             payloads=[pb.Payload(metadata=dict(it.metadata), data=it.data) for it in opened]
         )

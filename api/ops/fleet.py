@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from api.belonging import Belonging
 from api.door import Service
 from api.launch import Launch
 from api.ops.instances import Instances
@@ -27,10 +28,11 @@ def services(
     placing: Placing,
     agents: Agents,
     launch: Launch,
+    belonging: Belonging,
     terms: Terms,
 ) -> list[Service]:
     orders = Instances(instances, fleet, placing, agents, launch, terms.restart, keeps=terms.keeps)
     return [
-        Service(nodes_pb2.DESCRIPTOR.services_by_name["Nodes"], Nodes(fleet, launch)),
+        Service(nodes_pb2.DESCRIPTOR.services_by_name["Nodes"], Nodes(fleet, launch, belonging)),
         Service(instances_pb2.DESCRIPTOR.services_by_name["Instances"], orders),
     ]

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 
 from api.asking import Context
+from api.belonging import Belonging
 from api.errors import wrong
 from api.launch import Launch
 from api.ops import running
@@ -21,8 +22,9 @@ LONGEST = timedelta(days=7)
 
 
 class Nodes(NodesServicer):
-    def __init__(self, nodes: stores.Nodes, launch: Launch) -> None:
+    def __init__(self, nodes: stores.Nodes, launch: Launch, belonging: Belonging) -> None:
         self._nodes = nodes
+        self._belonging = belonging
         self._launch = launch
 
     async def List(self, request: pb.ListNodesRequest, context: Context) -> pb.ListNodesResponse:
@@ -45,6 +47,11 @@ class Nodes(NodesServicer):
 
     async def Uncordon(self, request: pb.UncordonNodeRequest, context: Context) -> pb.FleetNode:
         return running.node(await self._nodes.cordon(request.id, cordoned=False))
+
+    async def Free(self, request: pb.FreeNodeRequest, context: Context) -> pb.FreeNodeResponse:
+        await self._nodes.free(request.id)
+        await self._belonging.free(request.id)
+        return pb.FreeNodeResponse()
 
     async def Drain(self, request: pb.DrainNodeRequest, context: Context) -> pb.FleetNode:
         if not 0 <= request.within.seconds <= LONGEST.total_seconds():

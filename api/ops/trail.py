@@ -47,6 +47,8 @@ def _line(line: Line) -> pb.AuditLine:
         reason=deed.reason,
         operation=deed.operation,
         request_id=deed.request_id,
+        command=deed.command,
+        count=deed.count,
     )
     said.time.FromDatetime(deed.time)
     return said

@@ -12,8 +12,9 @@ from api.origin import Origins
 from api.sign_in import SignIn
 from api.signed_in import SignedIn
 from domain import access
-from domain.access import Principal, Role, TokenInfo, User
+from domain.access import Principal, Role, Session, TokenInfo, User
 from domain.errors import Forbidden, Invalid, Unauthenticated, Violation
+from domain.node_scope import covers, is_scope
 from domain.password_rules import weak
 from protos.gen.ops import access_pb2 as pb
 from protos.gen.ops.access_pb2_grpc import TokensServicer, UsersServicer
@@ -33,6 +34,7 @@ SAID = {number: role for role, number in ROLES.items()}
 USUAL_DAYS, MOST_DAYS = 30, 3660
 LABEL_LENGTH = 64
 MOST_CLOUDLETS = 100
+MOST_NODES = 1000
 
 
 class Users(UsersServicer):
@@ -106,7 +108,9 @@ class Tokens(TokensServicer):
             label=request.label or "unnamed",
             source=self._origins.place(context),
             cloudlets=_bound(request.cloudlets),
+            nodes=_bound_nodes(request.nodes),
             parent=session.digest if user == session.principal.name else "",
+            certificate=_certificate(session) if user == session.principal.name else None,
         )
         return pb.CreateTokenResponse(token=_token(info), secret=secret)
 
@@ -122,6 +126,13 @@ class Tokens(TokensServicer):
         await self._tokens.revoke_named(named("id", request.id), mine)
         self._gate.forget()
         return pb.RevokeTokenResponse()
+
+
+def _certificate(session: Session) -> store_tokens.Certificate | None:
+    """The certificate that says who calls, if one does."""
+    if not session.certified or session.expires is None:
+        return None
+    return store_tokens.Certificate(session.made_with, session.expires)
 
 
 def _wanted(request: pb.AddUserRequest) -> Principal:
@@ -177,6 +188,23 @@ def _bound(cloudlets: Sequence[str]) -> list[str]:
     return [access.ANY] if any_of_them else sorted(set(some or inherited))
 
 
+def _bound_nodes(nodes: Sequence[str]) -> list[str]:
+    """For which nodes a new token may speak. Nobody gives away more than they have."""
+    session = running().session
+    own = session.node_scope
+    if len(nodes) > MOST_NODES or not all(map(is_scope, nodes)):
+        said = f"must be NODE or PREFIX*, with @POOL if wanted, and at most {MOST_NODES}, or any"
+        raise wrong("nodes", said)
+    if not all(covers(own, each) for each in nodes):
+        only = f"for {', '.join(own.names)} alone" if own.names else "for no node"
+        raise Forbidden(
+            f"{session.principal.name} may speak {only} with this token",
+            subject=session.principal.name,
+            do="sign in, or ask an administrator",
+        )
+    return sorted(set(nodes or session.nodes))
+
+
 def _user(user: User) -> pb.User:
     who = user.principal
     return pb.User(
@@ -198,6 +226,7 @@ def _token(info: TokenInfo) -> pb.Token:
         used=_moment(info.used),
         source=info.source,
         cloudlets=info.cloudlets,
+        nodes=info.nodes,
     )
 
 

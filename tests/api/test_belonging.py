@@ -11,8 +11,10 @@ from protos.gen.agent import node_pb2
 from protos.gen.agent.node_pb2_grpc import WindowStub
 from protos.gen.kudo import scheduler_pb2 as pb
 from protos.gen.kudo.scheduler_pb2_grpc import NodeServiceStub
+from protos.gen.ops import nodes_pb2
 from protos.gen.ops.access_pb2 import ListAuditRequest
 from protos.gen.ops.access_pb2_grpc import AuditStub
+from protos.gen.ops.nodes_pb2_grpc import NodesStub
 from tests.agents import enrolled
 from tests.api.caller import refused
 from tests.api.closed import Closed
@@ -33,6 +35,7 @@ class Agent:
         self._closed = closed
         self._carries = bearer(closed.tokens[name])
         self._nodes, self._window = NodeServiceStub(closed.channel), WindowStub(closed.channel)
+        self._fleet = NodesStub(closed.channel)
 
     async def register(self) -> int:
         beside = (PROOF, *self._carries)
@@ -54,10 +57,15 @@ class Agent:
         request = pb.NodeUnregisterRequest(id="theirs")
         return (await self._nodes.Unregister(request, metadata=self._carries, timeout=20)).code
 
+    async def free(self) -> None:
+        request = nodes_pb2.FreeNodeRequest(id="theirs")
+        await self._fleet.Free(request, metadata=self._carries, timeout=20)
+
 
 async def test_which_node_comes_and_goes_is_written_down(closed: Closed) -> None:
     agent = Agent(closed, "agent-7")
     assert (await agent.register(), await agent.unregister()) == (0, 0)
+    await Agent(closed, "ole").free()
     asked = ListAuditRequest(user="agent-7", latest=True, page_size=2)
     admin = bearer(closed.tokens["ada"])
     listed = await AuditStub(closed.channel).List(asked, metadata=admin, timeout=20)
@@ -82,5 +90,8 @@ async def test_another_agent_does_not_speak_for_a_node(closed: Closed, owner: st
     await own.report()
     assert await own.register() == 0
     assert await operator.unregister() == 0
-    assert await other.register() == 0, "who has left is anybody's"
+    assert await other.register() == 2, "an id stays with its registrar, who may be back"
+    await operator.free()
+    assert await other.register() == 0, "until an operator frees it"
     assert await other.unregister() == 0
+    await operator.free()

@@ -134,6 +134,7 @@ async def test_an_address_in_use_is_one_line_and_a_failure(
 async def test_a_key_that_cannot_be_used_is_a_failure_to_start(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
+    (tmp_path / "short.key").touch(mode=0o600)
     (tmp_path / "short.key").write_bytes(b"short")
     environment["WINDLASS_KEY_FILE"] = str(tmp_path / "short.key")
     said, do = (await ended(*API, environment=environment)).refusal

@@ -13,7 +13,6 @@ from tests.architecture.tree import ROOT, modules
 CATCHES = frozenset({"CancelledError", "BaseException"})
 
 ON_PURPOSE = {
-    "api/__main__.py:stop": "waits for a task that it has just cancelled itself",
     "clients/maas/transport.py:_seen_through": "MAAS's answer comes first, and it is raised then",
     "cli/watching.py:__aexit__": "waits for a task that it has just cancelled itself",
     "workflows/together.py:ended": "lanes and undos end first; whoever waits asks afterwards",

@@ -93,6 +93,7 @@ class Installation:
             "MAAS__URL": f"{self.site}/MAAS/",
             "MAAS__API_KEY_FILE": f"{self.folder}/maas.key",
             "CEPH__URLS": "[]",
+            "NODES__LOCAL": "true",
             "SITE__PORT": str(self._ports["site"]),
             "SITE__NETWORK": self._network,
             "SITE__MACHINES": str(self._machines),

@@ -23,6 +23,7 @@ from tests.store.dock import HUNDRED, Dock
 
 SHORT = Leases(lost=timedelta(0), suspect=timedelta(0), quarantine=timedelta(0))
 TINY = Leases(subnets="10.64.0.0/23")
+NO_REST = {"quarantine": timedelta(0)}
 
 
 @pytest.fixture
@@ -49,6 +50,52 @@ async def test_a_subnet_is_free_again_only_after_its_quarantine(database: Databa
     soon = Dock(database, TINY.model_copy(update={"quarantine": timedelta(0)}))
     await soon.nodes.unregister("b")
     assert (await dock.register("c")).subnet == "10.64.1.0/24"
+
+
+async def test_the_subnet_of_a_node_that_is_lost_comes_back_after_its_quarantine(
+    database: Database,
+) -> None:
+    """Nodes that never said goodbye kept every subnet for ever."""
+    dock = Dock(database, TINY)
+    for name in ("a", "b"):
+        await dock.node(name)
+    soon = Dock(database, TINY.model_copy(update={"lost": timedelta(0)}))
+    assert sorted(await soon.nodes.expire()) == ["a", "b"]
+    assert (await soon.register("c")).outcome is Welcome.NO_SUBNET, "it rests first"
+    at_once = Dock(database, TINY.model_copy(update=SHORT.model_dump(include={"lost"}) | NO_REST))
+    assert (await at_once.register("c")).subnet == "10.64.0.0/24"
+    with pytest.raises(NotFound, match="there is no node a"):
+        await dock.nodes.hear("a", Said.RUNNING, "", HUNDRED, Amounts())
+    assert (await dock.register("a")).subnet == "10.64.1.0/24", "it registers anew, and has another"
+
+
+async def test_a_node_counts_with_no_more_than_the_operator_believes(database: Database) -> None:
+    largest = Amounts(cpu=10, memory=50, disk=1000)
+    dock = Dock(database, TINY.model_copy(update={"largest": largest}))
+    await dock.register("a")
+    await dock.nodes.hear("a", Said.RUNNING, "", HUNDRED, Amounts())
+    assert (await dock.nodes.get("a")).limit == Amounts(cpu=10, memory=50, disk=HUNDRED.disk)
+
+
+async def test_one_registrar_has_so_many_nodes_and_no_more(database: Database) -> None:
+    dock = Dock(database, Leases(per_user=2))
+    for name in ("a", "b", "a"):
+        assert (await dock.register(name, registrar="crew")).outcome is Welcome.WELCOME
+    refused = await dock.register("c", registrar="crew")
+    assert (refused.outcome, "crew has 2 nodes" in refused.says) == (Welcome.NO_SUBNET, True)
+    assert (await dock.register("c", registrar="others")).outcome is Welcome.WELCOME
+    assert (await dock.register("d")).outcome is Welcome.WELCOME, "somebody decided about this one"
+
+
+async def test_an_id_is_freed_once_its_node_is_away(dock: Dock) -> None:
+    await dock.node("a", fingerprint="x")
+    with pytest.raises(Conflict, match="node a is there"):
+        await dock.nodes.free("a")
+    assert await Dock(dock.database, SHORT).nodes.expire() == ["a"]
+    await dock.nodes.free("a")
+    assert (await dock.register("a", fingerprint="y")).outcome is Welcome.WELCOME
+    with pytest.raises(NotFound):
+        await dock.nodes.free("never")
 
 
 async def test_an_id_belongs_to_one_key_at_one_address(dock: Dock) -> None:

@@ -232,7 +232,7 @@ async def harbour(
         grpc_address="127.0.0.1:0",
         http_address="127.0.0.1:0",
         temporal=Temporal(address="127.0.0.1:1", queue_prefix=prefix),
-        nodes=Nodes(**said),
+        nodes=Nodes(**{"local": True, **said}),
     )
     place = Harbour(settings, client, database)
     await place.open()

@@ -7,9 +7,10 @@ from uuid import uuid4
 
 import pytest
 from sqlalchemy import text
-from temporalio.client import WorkflowFailureError
+from temporalio.client import WorkflowExecutionDescription, WorkflowFailureError
 from temporalio.testing import ActivityEnvironment
 
+from activities import sweeping
 from activities.sweeping import (
     AFTER,
     LOST,
@@ -19,6 +20,7 @@ from activities.sweeping import (
     Sweeping,
 )
 from domain.cluster import Phase
+from domain.errors import Failed
 from domain.operation import Kind, Operation, Stage
 from store.stocks import Stocks
 from store.tracked import Terms
@@ -255,3 +257,85 @@ async def test_the_survey_remembers_what_the_pool_holds(opened: Opening) -> None
         async with place.database.session(writes=False) as session:
             row = (await session.execute(text("SELECT machines FROM stock"))).one()
         assert row.machines == 12
+
+
+async def spoilt(place: Yard, operation: Operation, **columns: str) -> None:
+    """As a restored disk or a newer version may leave it."""
+    values = ", ".join(f"{name} = :{name}" for name in columns)
+    async with place.database.session(writes=True) as session:
+        await session.execute(
+            text(f"UPDATE operations SET {values} WHERE id = :id"),  # noqa: S608
+            {**columns, "id": operation.id},
+        )
+
+
+async def two(place: Yard) -> tuple[Operation, Operation]:
+    """Two operations that nobody has launched, a minute ago."""
+    await place.look()
+    first, second = await place.ask(), await place.ask_pool()
+    for operation in (first, second):
+        await aged(place, operation, "created", timedelta(minutes=1))
+    return first, second
+
+
+@pytest.mark.parametrize(
+    "columns", [{"kind": "fly-to-the-moon"}, {"left_behind": "{"}], ids=["kind", "left_behind"]
+)
+async def test_one_operation_that_cannot_be_read_stops_no_other(
+    opened: Opening, columns: dict[str, str]
+) -> None:
+    async with opened() as place:
+        first, second = await two(place)
+        await spoilt(place, first, **columns)
+        await sweep(place)
+        await place.finish(second.id)
+        [shown] = [it for it in await place.operations.page(size=9) if it.id == first.id]
+        assert shown.unreadable
+        assert shown.kind == columns.get("kind", Kind.CREATE_CLUSTER)
+        assert shown.waiting_on.startswith("needs a person: it cannot be read")
+        await place.operations.foreseen(first.id)
+        backlog = await place.operations.backlog()
+        assert backlog.need_a_person == ("kind" in columns)
+
+
+async def test_what_the_sweep_can_do_nothing_about_keeps_nothing_else_waiting(
+    opened: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    real = sweeping._described
+
+    async def broken(workflow: str) -> WorkflowExecutionDescription | None:
+        asked.append(workflow)
+        if workflow == f"op-{first.id}":
+            raise ZeroDivisionError("by a bug")
+        return await real(workflow)
+
+    async with opened() as place:
+        first, second = await two(place)
+        for operation in (first, second):
+            await aged(place, operation, "created", timedelta(0))
+            await aged(place, operation, "heard", timedelta(seconds=UNTAKEN_SECONDS * 2))
+        monkeypatch.setattr(sweeping, "_described", broken)
+        await sweep(place)
+        assert f"op-{second.id}" in asked
+        shown = await place.operations.get(first.id)
+        assert shown.waiting_on.startswith("needs a person: the sweep can do nothing about it")
+        assert "by a bug" in shown.waiting_on
+        assert (await place.operations.backlog()).need_a_person == 1
+        await place.operations.found_alive(first.id)
+        assert (await place.operations.backlog()).need_a_person == 0
+
+
+async def test_an_operation_whose_plan_cannot_be_read_ends(opened: Opening) -> None:
+    async with opened() as place:
+        operation = await place.ask()
+        await spoilt(place, operation, plan="{")
+        with pytest.raises(Failed) as refused:
+            await place.operations.begin(operation.id)
+        assert refused.value.reason == "UNREADABLE"
+        await place.start(operation)
+        with pytest.raises(WorkflowFailureError):
+            await place.client.get_workflow_handle(f"op-{operation.id}").result()
+        await aged(place, operation, "heard", timedelta(seconds=UNTAKEN_SECONDS * 2))
+        await sweep(place)
+        assert (await place.operations.get(operation.id)).ended

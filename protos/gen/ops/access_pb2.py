@@ -25,15 +25,15 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bprotos/gen/ops/access.proto\x12\x0bwindlass.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x87\x01\n\x04User\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1f\n\x04role\x18\x02 \x01(\x0e\x32\x11.windlass.v1.Role\x12\x11\n\tdeveloper\x18\x03 \x01(\t\x12\x10\n\x08\x64isabled\x18\x04 \x01(\x08\x12+\n\x07\x63reated\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x0f\n\rWhoAmIRequest\"\x7f\n\x0eWhoAmIResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1f\n\x04role\x18\x02 \x01(\x0e\x32\x11.windlass.v1.Role\x12\x11\n\tdeveloper\x18\x03 \x01(\t\x12+\n\x07\x65xpires\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"d\n\x0e\x41\x64\x64UserRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1f\n\x04role\x18\x02 \x01(\x0e\x32\x11.windlass.v1.Role\x12\x11\n\tdeveloper\x18\x03 \x01(\t\x12\x10\n\x08password\x18\x04 \x01(\t\"\x12\n\x10ListUsersRequest\"5\n\x11ListUsersResponse\x12 \n\x05users\x18\x01 \x03(\x0b\x32\x11.windlass.v1.User\"J\n\x12SetPasswordRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08password\x18\x02 \x01(\t\x12\x14\n\x0cold_password\x18\x03 \x01(\t\"\x15\n\x13SetPasswordResponse\"4\n\x12SetDisabledRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x64isabled\x18\x02 \x01(\x08\"\xd7\x01\n\x05Token\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04user\x18\x02 \x01(\t\x12\r\n\x05label\x18\x03 \x01(\t\x12+\n\x07\x63reated\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07\x65xpires\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12(\n\x04used\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06source\x18\x07 \x01(\t\x12\x11\n\tcloudlets\x18\x08 \x03(\t\"R\n\x12\x43reateTokenRequest\x12\x0c\n\x04user\x18\x01 \x01(\t\x12\r\n\x05label\x18\x02 \x01(\t\x12\x0c\n\x04\x64\x61ys\x18\x03 \x01(\x05\x12\x11\n\tcloudlets\x18\x04 \x03(\t\"H\n\x13\x43reateTokenResponse\x12!\n\x05token\x18\x01 \x01(\x0b\x32\x12.windlass.v1.Token\x12\x0e\n\x06secret\x18\x02 \x01(\t\"!\n\x11ListTokensRequest\x12\x0c\n\x04user\x18\x01 \x01(\t\"8\n\x12ListTokensResponse\x12\"\n\x06tokens\x18\x01 \x03(\x0b\x32\x12.windlass.v1.Token\" \n\x12RevokeTokenRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\x15\n\x13RevokeTokenResponse\"\xc9\x01\n\tAuditLine\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04user\x18\x03 \x01(\t\x12\x0e\n\x06source\x18\x04 \x01(\t\x12\x0e\n\x06method\x18\x05 \x01(\t\x12\x0f\n\x07subject\x18\x06 \x01(\t\x12\x0c\n\x04\x63ode\x18\x07 \x01(\t\x12\x0e\n\x06reason\x18\x08 \x01(\t\x12\x11\n\toperation\x18\t \x01(\t\x12\x12\n\nrequest_id\x18\n \x01(\t\"R\n\x10ListAuditRequest\x12\r\n\x05\x61\x66ter\x18\x01 \x01(\x03\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x0c\n\x04user\x18\x03 \x01(\t\x12\x0e\n\x06latest\x18\x04 \x01(\x08\":\n\x11ListAuditResponse\x12%\n\x05lines\x18\x01 \x03(\x0b\x32\x16.windlass.v1.AuditLine\"3\n\x12VerifyAuditRequest\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\r\n\x05\x63hain\x18\x02 \x01(\t\"Q\n\x13VerifyAuditResponse\x12\r\n\x05lines\x18\x01 \x01(\x03\x12\x0e\n\x06\x62roken\x18\x02 \x01(\x03\x12\r\n\x05\x63hain\x18\x03 \x01(\t\x12\x0c\n\x04lost\x18\x04 \x01(\x03*[\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\n\n\x06VIEWER\x10\x01\x12\r\n\tDEVELOPER\x10\x02\x12\x0c\n\x08OPERATOR\x10\x03\x12\t\n\x05\x41\x44MIN\x10\x04\x12\t\n\x05\x41GENT\x10\x05\x32\xdd\x02\n\x05Users\x12\x41\n\x06WhoAmI\x12\x1a.windlass.v1.WhoAmIRequest\x1a\x1b.windlass.v1.WhoAmIResponse\x12\x35\n\x03\x41\x64\x64\x12\x1b.windlass.v1.AddUserRequest\x1a\x11.windlass.v1.User\x12\x45\n\x04List\x12\x1d.windlass.v1.ListUsersRequest\x1a\x1e.windlass.v1.ListUsersResponse\x12P\n\x0bSetPassword\x12\x1f.windlass.v1.SetPasswordRequest\x1a .windlass.v1.SetPasswordResponse\x12\x41\n\x0bSetDisabled\x12\x1f.windlass.v1.SetDisabledRequest\x1a\x11.windlass.v1.User2\xeb\x01\n\x06Tokens\x12K\n\x06\x43reate\x12\x1f.windlass.v1.CreateTokenRequest\x1a .windlass.v1.CreateTokenResponse\x12G\n\x04List\x12\x1e.windlass.v1.ListTokensRequest\x1a\x1f.windlass.v1.ListTokensResponse\x12K\n\x06Revoke\x12\x1f.windlass.v1.RevokeTokenRequest\x1a .windlass.v1.RevokeTokenResponse2\x9b\x01\n\x05\x41udit\x12\x45\n\x04List\x12\x1d.windlass.v1.ListAuditRequest\x1a\x1e.windlass.v1.ListAuditResponse\x12K\n\x06Verify\x12\x1f.windlass.v1.VerifyAuditRequest\x1a .windlass.v1.VerifyAuditResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bprotos/gen/ops/access.proto\x12\x0bwindlass.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x87\x01\n\x04User\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1f\n\x04role\x18\x02 \x01(\x0e\x32\x11.windlass.v1.Role\x12\x11\n\tdeveloper\x18\x03 \x01(\t\x12\x10\n\x08\x64isabled\x18\x04 \x01(\x08\x12+\n\x07\x63reated\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x0f\n\rWhoAmIRequest\"\x7f\n\x0eWhoAmIResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1f\n\x04role\x18\x02 \x01(\x0e\x32\x11.windlass.v1.Role\x12\x11\n\tdeveloper\x18\x03 \x01(\t\x12+\n\x07\x65xpires\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"d\n\x0e\x41\x64\x64UserRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1f\n\x04role\x18\x02 \x01(\x0e\x32\x11.windlass.v1.Role\x12\x11\n\tdeveloper\x18\x03 \x01(\t\x12\x10\n\x08password\x18\x04 \x01(\t\"\x12\n\x10ListUsersRequest\"5\n\x11ListUsersResponse\x12 \n\x05users\x18\x01 \x03(\x0b\x32\x11.windlass.v1.User\"J\n\x12SetPasswordRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08password\x18\x02 \x01(\t\x12\x14\n\x0cold_password\x18\x03 \x01(\t\"\x15\n\x13SetPasswordResponse\"4\n\x12SetDisabledRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x64isabled\x18\x02 \x01(\x08\"\xe6\x01\n\x05Token\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04user\x18\x02 \x01(\t\x12\r\n\x05label\x18\x03 \x01(\t\x12+\n\x07\x63reated\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07\x65xpires\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12(\n\x04used\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06source\x18\x07 \x01(\t\x12\x11\n\tcloudlets\x18\x08 \x03(\t\x12\r\n\x05nodes\x18\t \x03(\t\"a\n\x12\x43reateTokenRequest\x12\x0c\n\x04user\x18\x01 \x01(\t\x12\r\n\x05label\x18\x02 \x01(\t\x12\x0c\n\x04\x64\x61ys\x18\x03 \x01(\x05\x12\x11\n\tcloudlets\x18\x04 \x03(\t\x12\r\n\x05nodes\x18\x05 \x03(\t\"H\n\x13\x43reateTokenResponse\x12!\n\x05token\x18\x01 \x01(\x0b\x32\x12.windlass.v1.Token\x12\x0e\n\x06secret\x18\x02 \x01(\t\"!\n\x11ListTokensRequest\x12\x0c\n\x04user\x18\x01 \x01(\t\"8\n\x12ListTokensResponse\x12\"\n\x06tokens\x18\x01 \x03(\x0b\x32\x12.windlass.v1.Token\" \n\x12RevokeTokenRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\x15\n\x13RevokeTokenResponse\"\xe9\x01\n\tAuditLine\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04user\x18\x03 \x01(\t\x12\x0e\n\x06source\x18\x04 \x01(\t\x12\x0e\n\x06method\x18\x05 \x01(\t\x12\x0f\n\x07subject\x18\x06 \x01(\t\x12\x0c\n\x04\x63ode\x18\x07 \x01(\t\x12\x0e\n\x06reason\x18\x08 \x01(\t\x12\x11\n\toperation\x18\t \x01(\t\x12\x12\n\nrequest_id\x18\n \x01(\t\x12\x0f\n\x07\x63ommand\x18\x0b \x01(\t\x12\r\n\x05\x63ount\x18\x0c \x01(\x03\"R\n\x10ListAuditRequest\x12\r\n\x05\x61\x66ter\x18\x01 \x01(\x03\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x0c\n\x04user\x18\x03 \x01(\t\x12\x0e\n\x06latest\x18\x04 \x01(\x08\":\n\x11ListAuditResponse\x12%\n\x05lines\x18\x01 \x03(\x0b\x32\x16.windlass.v1.AuditLine\"3\n\x12VerifyAuditRequest\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\r\n\x05\x63hain\x18\x02 \x01(\t\"Q\n\x13VerifyAuditResponse\x12\r\n\x05lines\x18\x01 \x01(\x03\x12\x0e\n\x06\x62roken\x18\x02 \x01(\x03\x12\r\n\x05\x63hain\x18\x03 \x01(\t\x12\x0c\n\x04lost\x18\x04 \x01(\x03*[\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\n\n\x06VIEWER\x10\x01\x12\r\n\tDEVELOPER\x10\x02\x12\x0c\n\x08OPERATOR\x10\x03\x12\t\n\x05\x41\x44MIN\x10\x04\x12\t\n\x05\x41GENT\x10\x05\x32\xdd\x02\n\x05Users\x12\x41\n\x06WhoAmI\x12\x1a.windlass.v1.WhoAmIRequest\x1a\x1b.windlass.v1.WhoAmIResponse\x12\x35\n\x03\x41\x64\x64\x12\x1b.windlass.v1.AddUserRequest\x1a\x11.windlass.v1.User\x12\x45\n\x04List\x12\x1d.windlass.v1.ListUsersRequest\x1a\x1e.windlass.v1.ListUsersResponse\x12P\n\x0bSetPassword\x12\x1f.windlass.v1.SetPasswordRequest\x1a .windlass.v1.SetPasswordResponse\x12\x41\n\x0bSetDisabled\x12\x1f.windlass.v1.SetDisabledRequest\x1a\x11.windlass.v1.User2\xeb\x01\n\x06Tokens\x12K\n\x06\x43reate\x12\x1f.windlass.v1.CreateTokenRequest\x1a .windlass.v1.CreateTokenResponse\x12G\n\x04List\x12\x1e.windlass.v1.ListTokensRequest\x1a\x1f.windlass.v1.ListTokensResponse\x12K\n\x06Revoke\x12\x1f.windlass.v1.RevokeTokenRequest\x1a .windlass.v1.RevokeTokenResponse2\x9b\x01\n\x05\x41udit\x12\x45\n\x04List\x12\x1d.windlass.v1.ListAuditRequest\x1a\x1e.windlass.v1.ListAuditResponse\x12K\n\x06Verify\x12\x1f.windlass.v1.VerifyAuditRequest\x1a .windlass.v1.VerifyAuditResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.gen.ops.access_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ROLE']._serialized_start=1701
-  _globals['_ROLE']._serialized_end=1792
+  _globals['_ROLE']._serialized_start=1763
+  _globals['_ROLE']._serialized_end=1854
   _globals['_USER']._serialized_start=78
   _globals['_USER']._serialized_end=213
   _globals['_WHOAMIREQUEST']._serialized_start=215
@@ -53,33 +53,33 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SETDISABLEDREQUEST']._serialized_start=637
   _globals['_SETDISABLEDREQUEST']._serialized_end=689
   _globals['_TOKEN']._serialized_start=692
-  _globals['_TOKEN']._serialized_end=907
-  _globals['_CREATETOKENREQUEST']._serialized_start=909
-  _globals['_CREATETOKENREQUEST']._serialized_end=991
-  _globals['_CREATETOKENRESPONSE']._serialized_start=993
-  _globals['_CREATETOKENRESPONSE']._serialized_end=1065
-  _globals['_LISTTOKENSREQUEST']._serialized_start=1067
-  _globals['_LISTTOKENSREQUEST']._serialized_end=1100
-  _globals['_LISTTOKENSRESPONSE']._serialized_start=1102
-  _globals['_LISTTOKENSRESPONSE']._serialized_end=1158
-  _globals['_REVOKETOKENREQUEST']._serialized_start=1160
-  _globals['_REVOKETOKENREQUEST']._serialized_end=1192
-  _globals['_REVOKETOKENRESPONSE']._serialized_start=1194
-  _globals['_REVOKETOKENRESPONSE']._serialized_end=1215
-  _globals['_AUDITLINE']._serialized_start=1218
-  _globals['_AUDITLINE']._serialized_end=1419
-  _globals['_LISTAUDITREQUEST']._serialized_start=1421
-  _globals['_LISTAUDITREQUEST']._serialized_end=1503
-  _globals['_LISTAUDITRESPONSE']._serialized_start=1505
-  _globals['_LISTAUDITRESPONSE']._serialized_end=1563
-  _globals['_VERIFYAUDITREQUEST']._serialized_start=1565
-  _globals['_VERIFYAUDITREQUEST']._serialized_end=1616
-  _globals['_VERIFYAUDITRESPONSE']._serialized_start=1618
-  _globals['_VERIFYAUDITRESPONSE']._serialized_end=1699
-  _globals['_USERS']._serialized_start=1795
-  _globals['_USERS']._serialized_end=2144
-  _globals['_TOKENS']._serialized_start=2147
-  _globals['_TOKENS']._serialized_end=2382
-  _globals['_AUDIT']._serialized_start=2385
-  _globals['_AUDIT']._serialized_end=2540
+  _globals['_TOKEN']._serialized_end=922
+  _globals['_CREATETOKENREQUEST']._serialized_start=924
+  _globals['_CREATETOKENREQUEST']._serialized_end=1021
+  _globals['_CREATETOKENRESPONSE']._serialized_start=1023
+  _globals['_CREATETOKENRESPONSE']._serialized_end=1095
+  _globals['_LISTTOKENSREQUEST']._serialized_start=1097
+  _globals['_LISTTOKENSREQUEST']._serialized_end=1130
+  _globals['_LISTTOKENSRESPONSE']._serialized_start=1132
+  _globals['_LISTTOKENSRESPONSE']._serialized_end=1188
+  _globals['_REVOKETOKENREQUEST']._serialized_start=1190
+  _globals['_REVOKETOKENREQUEST']._serialized_end=1222
+  _globals['_REVOKETOKENRESPONSE']._serialized_start=1224
+  _globals['_REVOKETOKENRESPONSE']._serialized_end=1245
+  _globals['_AUDITLINE']._serialized_start=1248
+  _globals['_AUDITLINE']._serialized_end=1481
+  _globals['_LISTAUDITREQUEST']._serialized_start=1483
+  _globals['_LISTAUDITREQUEST']._serialized_end=1565
+  _globals['_LISTAUDITRESPONSE']._serialized_start=1567
+  _globals['_LISTAUDITRESPONSE']._serialized_end=1625
+  _globals['_VERIFYAUDITREQUEST']._serialized_start=1627
+  _globals['_VERIFYAUDITREQUEST']._serialized_end=1678
+  _globals['_VERIFYAUDITRESPONSE']._serialized_start=1680
+  _globals['_VERIFYAUDITRESPONSE']._serialized_end=1761
+  _globals['_USERS']._serialized_start=1857
+  _globals['_USERS']._serialized_end=2206
+  _globals['_TOKENS']._serialized_start=2209
+  _globals['_TOKENS']._serialized_end=2444
+  _globals['_AUDIT']._serialized_start=2447
+  _globals['_AUDIT']._serialized_end=2602
 # @@protoc_insertion_point(module_scope)

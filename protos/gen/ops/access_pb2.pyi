@@ -273,6 +273,7 @@ class Token(_message.Message):
     USED_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
     CLOUDLETS_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     user: _builtins.str
     label: _builtins.str
@@ -291,6 +292,12 @@ class Token(_message.Message):
         none, all others of any.
         """
 
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The only nodes that an agent may speak for: NODE or PREFIX*, with @POOL if only in that pool, or
+        "any". Empty: for none.
+        """
+
     def __init__(
         self,
         *,
@@ -302,10 +309,11 @@ class Token(_message.Message):
         used: _timestamp_pb2.Timestamp | None = ...,
         source: _builtins.str = ...,
         cloudlets: _abc.Iterable[_builtins.str] | None = ...,
+        nodes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "expires", b"expires", "used", b"used"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cloudlets", b"cloudlets", "created", b"created", "expires", b"expires", "id", b"id", "label", b"label", "source", b"source", "used", b"used", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cloudlets", b"cloudlets", "created", b"created", "expires", b"expires", "id", b"id", "label", b"label", "nodes", b"nodes", "source", b"source", "used", b"used", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -319,6 +327,7 @@ class CreateTokenRequest(_message.Message):
     LABEL_FIELD_NUMBER: _builtins.int
     DAYS_FIELD_NUMBER: _builtins.int
     CLOUDLETS_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
     user: _builtins.str
     """Empty: the caller."""
     label: _builtins.str
@@ -330,6 +339,12 @@ class CreateTokenRequest(_message.Message):
         those that the caller's own token is bound to; if that is bound to none, an agent may speak of none.
         """
 
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The only nodes that an agent with it may speak for: NODE or PREFIX*, with @POOL if only in that
+        pool, or "any". Empty: those of the caller's own token; if there are none, an agent speaks for none.
+        """
+
     def __init__(
         self,
         *,
@@ -337,10 +352,11 @@ class CreateTokenRequest(_message.Message):
         label: _builtins.str = ...,
         days: _builtins.int = ...,
         cloudlets: _abc.Iterable[_builtins.str] | None = ...,
+        nodes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cloudlets", b"cloudlets", "days", b"days", "label", b"label", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cloudlets", b"cloudlets", "days", b"days", "label", b"label", "nodes", b"nodes", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -457,6 +473,8 @@ class AuditLine(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     OPERATION_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    COMMAND_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     user: _builtins.str
     source: _builtins.str
@@ -473,6 +491,12 @@ class AuditLine(_message.Message):
     operation: _builtins.str
     """The operation it led to."""
     request_id: _builtins.str
+    command: _builtins.str
+    """What it had run, if it had anything run."""
+    count: _builtins.int
+    """How many calls it stands for: refusals that repeat within a minute are counted, and so are
+    readings of one secret within an hour.
+    """
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -488,10 +512,12 @@ class AuditLine(_message.Message):
         reason: _builtins.str = ...,
         operation: _builtins.str = ...,
         request_id: _builtins.str = ...,
+        command: _builtins.str = ...,
+        count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "method", b"method", "number", b"number", "operation", b"operation", "reason", b"reason", "request_id", b"request_id", "source", b"source", "subject", b"subject", "time", b"time", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "command", b"command", "count", b"count", "method", b"method", "number", b"number", "operation", b"operation", "reason", b"reason", "request_id", b"request_id", "source", b"source", "subject", b"subject", "time", b"time", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aprotos/gen/ops/nodes.proto\x12\x0bwindlass.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"&\n\x10ListNodesRequest\x12\x12\n\neverything\x18\x01 \x01(\x08\":\n\x11ListNodesResponse\x12%\n\x05nodes\x18\x01 \x03(\x0b\x32\x16.windlass.v1.FleetNode\"\x13\n\x11WatchNodesRequest\"\x1f\n\x11\x43ordonNodeRequest\x12\n\n\x02id\x18\x01 \x01(\t\"!\n\x13UncordonNodeRequest\x12\n\n\x02id\x18\x01 \x01(\t\"I\n\x10\x44rainNodeRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12)\n\x06within\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"1\n\x04Room\x12\x0b\n\x03\x63pu\x18\x01 \x01(\x05\x12\x0e\n\x06memory\x18\x02 \x01(\x05\x12\x0c\n\x04\x64isk\x18\x03 \x01(\x05\"\xb2\x03\n\tFleetNode\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05phase\x18\x02 \x01(\t\x12\x0c\n\x04says\x18\x03 \x01(\t\x12\x0c\n\x04pool\x18\x04 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x05 \x01(\t\x12\x0e\n\x06subnet\x18\x06 \x01(\t\x12\x0f\n\x07runtime\x18\x07 \x01(\t\x12\x32\n\x06labels\x18\x08 \x03(\x0b\x32\".windlass.v1.FleetNode.LabelsEntry\x12\x10\n\x08\x63ordoned\x18\t \x01(\x08\x12\x10\n\x08\x64raining\x18\n \x01(\x08\x12\x0f\n\x07suspect\x18\x0b \x01(\x08\x12)\n\x05heard\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12 \n\x05limit\x18\r \x01(\x0b\x32\x11.windlass.v1.Room\x12#\n\x08reserved\x18\x0e \x01(\x0b\x32\x11.windlass.v1.Room\x12\x1f\n\x04used\x18\x0f \x01(\x0b\x32\x11.windlass.v1.Room\x12\x11\n\tinstances\x18\x10 \x01(\x05\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32\xd9\x02\n\x05Nodes\x12\x45\n\x04List\x12\x1d.windlass.v1.ListNodesRequest\x1a\x1e.windlass.v1.ListNodesResponse\x12\x41\n\x05Watch\x12\x1e.windlass.v1.WatchNodesRequest\x1a\x16.windlass.v1.FleetNode0\x01\x12@\n\x06\x43ordon\x12\x1e.windlass.v1.CordonNodeRequest\x1a\x16.windlass.v1.FleetNode\x12\x44\n\x08Uncordon\x12 .windlass.v1.UncordonNodeRequest\x1a\x16.windlass.v1.FleetNode\x12>\n\x05\x44rain\x12\x1d.windlass.v1.DrainNodeRequest\x1a\x16.windlass.v1.FleetNodeb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aprotos/gen/ops/nodes.proto\x12\x0bwindlass.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"&\n\x10ListNodesRequest\x12\x12\n\neverything\x18\x01 \x01(\x08\":\n\x11ListNodesResponse\x12%\n\x05nodes\x18\x01 \x03(\x0b\x32\x16.windlass.v1.FleetNode\"\x13\n\x11WatchNodesRequest\"\x1f\n\x11\x43ordonNodeRequest\x12\n\n\x02id\x18\x01 \x01(\t\"!\n\x13UncordonNodeRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\x1d\n\x0f\x46reeNodeRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\x12\n\x10\x46reeNodeResponse\"I\n\x10\x44rainNodeRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12)\n\x06within\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"1\n\x04Room\x12\x0b\n\x03\x63pu\x18\x01 \x01(\x05\x12\x0e\n\x06memory\x18\x02 \x01(\x05\x12\x0c\n\x04\x64isk\x18\x03 \x01(\x05\"\xb2\x03\n\tFleetNode\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05phase\x18\x02 \x01(\t\x12\x0c\n\x04says\x18\x03 \x01(\t\x12\x0c\n\x04pool\x18\x04 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x05 \x01(\t\x12\x0e\n\x06subnet\x18\x06 \x01(\t\x12\x0f\n\x07runtime\x18\x07 \x01(\t\x12\x32\n\x06labels\x18\x08 \x03(\x0b\x32\".windlass.v1.FleetNode.LabelsEntry\x12\x10\n\x08\x63ordoned\x18\t \x01(\x08\x12\x10\n\x08\x64raining\x18\n \x01(\x08\x12\x0f\n\x07suspect\x18\x0b \x01(\x08\x12)\n\x05heard\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12 \n\x05limit\x18\r \x01(\x0b\x32\x11.windlass.v1.Room\x12#\n\x08reserved\x18\x0e \x01(\x0b\x32\x11.windlass.v1.Room\x12\x1f\n\x04used\x18\x0f \x01(\x0b\x32\x11.windlass.v1.Room\x12\x11\n\tinstances\x18\x10 \x01(\x05\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32\x9e\x03\n\x05Nodes\x12\x45\n\x04List\x12\x1d.windlass.v1.ListNodesRequest\x1a\x1e.windlass.v1.ListNodesResponse\x12\x41\n\x05Watch\x12\x1e.windlass.v1.WatchNodesRequest\x1a\x16.windlass.v1.FleetNode0\x01\x12@\n\x06\x43ordon\x12\x1e.windlass.v1.CordonNodeRequest\x1a\x16.windlass.v1.FleetNode\x12\x44\n\x08Uncordon\x12 .windlass.v1.UncordonNodeRequest\x1a\x16.windlass.v1.FleetNode\x12>\n\x05\x44rain\x12\x1d.windlass.v1.DrainNodeRequest\x1a\x16.windlass.v1.FleetNode\x12\x43\n\x04\x46ree\x12\x1c.windlass.v1.FreeNodeRequest\x1a\x1d.windlass.v1.FreeNodeResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,14 +45,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CORDONNODEREQUEST']._serialized_end=260
   _globals['_UNCORDONNODEREQUEST']._serialized_start=262
   _globals['_UNCORDONNODEREQUEST']._serialized_end=295
-  _globals['_DRAINNODEREQUEST']._serialized_start=297
-  _globals['_DRAINNODEREQUEST']._serialized_end=370
-  _globals['_ROOM']._serialized_start=372
-  _globals['_ROOM']._serialized_end=421
-  _globals['_FLEETNODE']._serialized_start=424
-  _globals['_FLEETNODE']._serialized_end=858
-  _globals['_FLEETNODE_LABELSENTRY']._serialized_start=813
-  _globals['_FLEETNODE_LABELSENTRY']._serialized_end=858
-  _globals['_NODES']._serialized_start=861
-  _globals['_NODES']._serialized_end=1206
+  _globals['_FREENODEREQUEST']._serialized_start=297
+  _globals['_FREENODEREQUEST']._serialized_end=326
+  _globals['_FREENODERESPONSE']._serialized_start=328
+  _globals['_FREENODERESPONSE']._serialized_end=346
+  _globals['_DRAINNODEREQUEST']._serialized_start=348
+  _globals['_DRAINNODEREQUEST']._serialized_end=421
+  _globals['_ROOM']._serialized_start=423
+  _globals['_ROOM']._serialized_end=472
+  _globals['_FLEETNODE']._serialized_start=475
+  _globals['_FLEETNODE']._serialized_end=909
+  _globals['_FLEETNODE_LABELSENTRY']._serialized_start=864
+  _globals['_FLEETNODE_LABELSENTRY']._serialized_end=909
+  _globals['_NODES']._serialized_start=912
+  _globals['_NODES']._serialized_end=1326
 # @@protoc_insertion_point(module_scope)

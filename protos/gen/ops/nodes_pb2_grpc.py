@@ -59,6 +59,11 @@ class NodesStub:
                 request_serializer=protos_dot_gen_dot_ops_dot_nodes__pb2.DrainNodeRequest.SerializeToString,
                 response_deserializer=protos_dot_gen_dot_ops_dot_nodes__pb2.FleetNode.FromString,
                 _registered_method=True)
+        self.Free = channel.unary_unary(
+                '/windlass.v1.Nodes/Free',
+                request_serializer=protos_dot_gen_dot_ops_dot_nodes__pb2.FreeNodeRequest.SerializeToString,
+                response_deserializer=protos_dot_gen_dot_ops_dot_nodes__pb2.FreeNodeResponse.FromString,
+                _registered_method=True)
 
 
 class NodesServicer:
@@ -100,6 +105,13 @@ class NodesServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Free(self, request, context):
+        """The id is free: another agent may register it. Only of a node that has left or is lost.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_NodesServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -127,6 +139,11 @@ def add_NodesServicer_to_server(servicer, server):
                     servicer.Drain,
                     request_deserializer=protos_dot_gen_dot_ops_dot_nodes__pb2.DrainNodeRequest.FromString,
                     response_serializer=protos_dot_gen_dot_ops_dot_nodes__pb2.FleetNode.SerializeToString,
+            ),
+            'Free': grpc.unary_unary_rpc_method_handler(
+                    servicer.Free,
+                    request_deserializer=protos_dot_gen_dot_ops_dot_nodes__pb2.FreeNodeRequest.FromString,
+                    response_serializer=protos_dot_gen_dot_ops_dot_nodes__pb2.FreeNodeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -264,6 +281,33 @@ class Nodes:
             '/windlass.v1.Nodes/Drain',
             protos_dot_gen_dot_ops_dot_nodes__pb2.DrainNodeRequest.SerializeToString,
             protos_dot_gen_dot_ops_dot_nodes__pb2.FleetNode.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Free(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/windlass.v1.Nodes/Free',
+            protos_dot_gen_dot_ops_dot_nodes__pb2.FreeNodeRequest.SerializeToString,
+            protos_dot_gen_dot_ops_dot_nodes__pb2.FreeNodeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -26,6 +26,8 @@ class NodesStub:
     """Closed, and emptied: what may run elsewhere moves, a few at a time; what may not is ended once
     the time is up. Answered as soon as it is accepted.
     """
+    Free: _aio.UnaryUnaryMultiCallable[_nodes_pb2.FreeNodeRequest, _nodes_pb2.FreeNodeResponse]
+    """The id is free: another agent may register it. Only of a node that has left or is lost."""
 
 class NodesServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -69,5 +71,13 @@ class NodesServicer(metaclass=_abc_1.ABCMeta):
         """Closed, and emptied: what may run elsewhere moves, a few at a time; what may not is ended once
         the time is up. Answered as soon as it is accepted.
         """
+
+    @_abc_1.abstractmethod
+    def Free(
+        self,
+        request: _nodes_pb2.FreeNodeRequest,
+        context: _aio.ServicerContext[_nodes_pb2.FreeNodeRequest, _abc.Awaitable[_nodes_pb2.FreeNodeResponse]],
+    ) -> _abc.Awaitable[_nodes_pb2.FreeNodeResponse]:
+        """The id is free: another agent may register it. Only of a node that has left or is lost."""
 
 def add_NodesServicer_to_server(servicer: NodesServicer, server: _aio.Server) -> None: ...
