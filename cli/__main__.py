@@ -26,6 +26,7 @@ from cli import (
     servers,
     signing,
     storage,
+    trace,
     upgrade,
 )
 from cli.calling import Call, Terms, command, complain, everywhere, show_help
@@ -50,6 +51,7 @@ app.add_typer(instance.app, name="instance")
 app.add_typer(pods.pod, name="pod")
 app.add_typer(pods.image, name="image")
 app.command("events")(pods.events)
+app.command("trace")(trace.trace)
 app.add_typer(storage.app, name="storage")
 app.command("login")(signing.login)
 app.command("logout")(signing.logout)

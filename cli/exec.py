@@ -20,7 +20,7 @@ async def execute(call: Call, name: str, words: list[str], container: str) -> in
     from protos.gen.edge.exec_pb2 import ExecRequest
     from protos.gen.edge.exec_pb2_grpc import ExecApiStub
 
-    instance = await _instance(call, name)
+    instance = await find_instance(call, name)
     command = words[0] if len(words) == 1 else shlex.join(words)
     request = ExecRequest(app_inst_key=instance.key, command=command, container_id=container)
     reply = await call.ask(ExecApiStub(call.channel).RunCommand, request, seconds=CALL_SECONDS)
@@ -32,7 +32,7 @@ async def execute(call: Call, name: str, words: list[str], container: str) -> in
     return answer.code
 
 
-async def _instance(call: Call, name: str) -> Any:
+async def find_instance(call: Call, name: str) -> Any:
     """The only instance that is meant."""
     from protos.gen.edge.app_inst_pb2 import AppInst
     from protos.gen.edge.app_inst_pb2_grpc import AppInstApiStub

@@ -16,7 +16,7 @@ async def node_names(call: Call, cluster: str, machines: Sequence[str]) -> list[
     Places without a machine look alike, so they take the names that are left as they come. Names
     are an addition: a server that does not show clusters live is no reason to complain."""
     try:
-        view = await _first(call, cluster)
+        view = await first_view(call, cluster)
     except grpc.aio.AioRpcError:
         return [""] * len(machines)
     standing = set(filter(None, machines))
@@ -28,7 +28,7 @@ async def node_names(call: Call, cluster: str, machines: Sequence[str]) -> list[
     return [by_machine.get(machine, "") if machine else next(rest) for machine in machines]
 
 
-async def _first(call: Call, cluster: str) -> pb.ClusterView:
+async def first_view(call: Call, cluster: str) -> pb.ClusterView:
     request = pb.WatchClusterRequest(name=cluster)
     stream = ClustersStub(call.channel).Watch(request, timeout=READ_SECONDS)
     try:

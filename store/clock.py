@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from sqlalchemy import delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Mapped, mapped_column
 
-from store.rows import ClockRow, now, table_of
+from store.rows import ID, Row, now, table_of
 
 FRESH_SECONDS = 1.0
 """How long PostgreSQL's clock is followed by monotonic time before it is asked again."""
@@ -26,6 +27,16 @@ BOOT = Path("/proc/sys/kernel/random/boot_id")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _KEY, _WRITES, _FRESH = "clock", "writes", "clock written"
+
+
+class ClockRow(Row):
+    """What is added to the machine's monotonic time since a boot to know the time. On SQLite only:
+    PostgreSQL has a clock of its own."""
+
+    __tablename__ = "clocks"
+
+    boot: Mapped[str] = mapped_column(ID, primary_key=True)
+    offset: Mapped[float]
 
 
 class Reading(NamedTuple):

@@ -30,6 +30,7 @@ from store.rows import (
     SecretRow,
     SlotRow,
     StepRow,
+    below,
     now,
     table_of,
 )
@@ -240,8 +241,7 @@ class _Page:
 def _forget_host(cluster: str, name: str) -> Executable:
     """The host key that was pinned goes with the system that showed it. The slot may be filled
     again, and by the same machine: installed anew, it has another."""
-    pinned = SECRETS.c.reference.startswith(host_keys(cluster, name), autoescape=True)
-    return delete(SECRETS).where(pinned)
+    return delete(SECRETS).where(below(SECRETS.c.reference, host_keys(cluster, name)))
 
 
 def _some(row: _Step | _Operation, names: Iterable[str]) -> dict[str, Any]:

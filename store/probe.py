@@ -2,19 +2,32 @@
 
 import asyncio
 import os
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryFile
 
+from sqlalchemy import LargeBinary
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Mapped, mapped_column
 
 from domain.disk import trouble
 from domain.errors import Unavailable
 from store.engine import Store, transaction
-from store.rows import ProbeRow, now
+from store.rows import Row, now
 
 PROBE_BYTES = 64 * 1024
 FILE_BYTES = 256 * 1024
 """Beside SQLite's file: pages that it has already take rows after the disk is full."""
+
+
+class ProbeRow(Row):
+    """What was written last to find out whether the database takes writes."""
+
+    __tablename__ = "probes"
+
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    written: Mapped[datetime]
+    filler: Mapped[bytes] = mapped_column(LargeBinary)
 
 
 class Probe(Store):

@@ -7,6 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.awaiting import word
 from domain.cloudlet_info import CloudletInfo, Speaker, is_heeded
+from domain.health_errors import is_of_health, refreshed
 from domain.operation import OperationId, Stage
 from domain.record import Noun, Record
 from domain.standing import Report
@@ -40,10 +41,11 @@ async def heard(
     if row is None:
         return None
     before = Phase(row.phase)
-    after = hear(before, report.phase)
+    if before is report.phase is Phase.READY:
+        await _refresh(session, row, report)
+        return None
+    after = before if is_of_health(report.errors) else hear(before, report.phase)
     if after is before:
-        if isinstance(row, AppInstRow) and before is report.phase is Phase.READY:
-            await _refresh(session, row, report)
         return None
     if after in ERRORS or isinstance(row, ClusterInstRow):
         row.errors = json.dumps(report.errors if after in ERRORS else ())
@@ -96,11 +98,17 @@ async def _told(session: AsyncSession, row: AnyRow, phase: Phase) -> OperationId
     return OperationId(row.operation)
 
 
-async def _refresh(session: AsyncSession, row: AppInstRow, report: Report) -> None:
-    runtime = json.dumps(report.runtime)
-    if runtime != row.runtime:
-        row.runtime = runtime
-        await changes.note(session, Noun.APP_INST, [row.key])
+async def _refresh(session: AsyncSession, row: AnyRow, report: Report) -> None:
+    """Take in what has become of an instance that is READY: how it is, and where it runs."""
+    noun = Noun.CLUSTER_INST if isinstance(row, ClusterInstRow) else Noun.APP_INST
+    errors, runtime = row.errors, json.dumps(report.runtime)
+    if is_of_health(report.errors):
+        row.errors = json.dumps(refreshed(tracked.errors_of(row), report.errors))
+    changed = row.errors != errors
+    if isinstance(row, AppInstRow) and runtime != row.runtime:
+        row.runtime, changed = runtime, True
+    if changed:
+        await changes.note(session, noun, [row.key])
 
 
 async def _hold_cloudlet(session: AsyncSession, key: str) -> None:

@@ -1,9 +1,11 @@
 """The tables. Rows never leave this room: every store method answers in the domain's words."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
     DateTime,
     Dialect,
     Index,
@@ -14,6 +16,7 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
+    and_,
 )
 from sqlalchemy import text as sql
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -54,11 +57,21 @@ def now() -> datetime:
 SORTED = Text().with_variant(Text(collation="C"), "postgresql")
 """Text that both databases sort as bytes."""
 
+SORTED_REFERENCE = String(255).with_variant(String(255, collation="C"), "postgresql")
+
 COUNTER = BigInteger().with_variant(Integer, "sqlite")
 
 ID = String(36)
 NAME = String(63)
 WORD = String(32)
+
+
+def below(column: Any, prefix: str) -> ColumnElement[bool]:
+    """Whether a text that is sorted as bytes begins with a prefix, which is not empty. Unlike LIKE
+    this is found by the column's index on both databases."""
+    past = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+    found: ColumnElement[bool] = and_(column >= prefix, column < past)
+    return found
 
 
 class Row(DeclarativeBase):
@@ -184,6 +197,8 @@ class OperationRow(Row):
             where="stage IN ('requested', 'running')",
         ),
         Index("ix_operations_created_id", "created", "id"),
+        Index("ix_operations_subject_created_id", "subject", "created", "id"),
+        Index("ix_operations_cluster", "cluster"),
         Index("ix_operations_stage_ended", "stage", "ended"),
     )
 
@@ -303,7 +318,7 @@ class SecretRow(Row):
 
     __tablename__ = "secrets"
 
-    reference: Mapped[str] = mapped_column(String(255), primary_key=True)
+    reference: Mapped[str] = mapped_column(SORTED_REFERENCE, primary_key=True)
     sealed: Mapped[bytes] = mapped_column(LargeBinary)
     sealed_with: Mapped[str] = mapped_column(WORD)
     """Which key of ours, by its name."""
@@ -375,23 +390,3 @@ class ControllerRow(Row):
 
     address: Mapped[str] = mapped_column(SORTED, primary_key=True)
     until: Mapped[datetime]
-
-
-class ClockRow(Row):
-    """What is added to the machine's monotonic time since a boot to know the time. On SQLite only:
-    PostgreSQL has a clock of its own."""
-
-    __tablename__ = "clocks"
-
-    boot: Mapped[str] = mapped_column(ID, primary_key=True)
-    offset: Mapped[float]
-
-
-class ProbeRow(Row):
-    """What was written last to find out whether the database takes writes."""
-
-    __tablename__ = "probes"
-
-    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    written: Mapped[datetime]
-    filler: Mapped[bytes] = mapped_column(LargeBinary)

@@ -18,6 +18,7 @@ from store import (  # so that Row.metadata knows of them
     access_rows,  # noqa: F401
     edge_rows,  # noqa: F401
     node_rows,  # noqa: F401
+    probe,  # noqa: F401
     storage_rows,  # noqa: F401
     window_rows,  # noqa: F401
 )

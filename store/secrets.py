@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.errors import Conflict, DomainError, NotFound
 from store.engine import Database, Store, reading, transaction
-from store.rows import SecretRow, now
+from store.rows import SecretRow, below, now
 from store.sealing import Seal, Sealed
 
 CHOSEN = "windlass/seal"
@@ -114,8 +114,7 @@ class Secrets(Store):
 
     async def shred(self, session: AsyncSession, prefix: str) -> None:
         """Remove every secret below a prefix such as `cluster/<uid>/`, likewise."""
-        below = SecretRow.reference.startswith(prefix, autoescape=True)
-        await session.execute(delete(SecretRow).where(below))
+        await session.execute(delete(SecretRow).where(below(SecretRow.reference, prefix)))
 
     async def rotate(self, name: str) -> AsyncIterator[int]:
         """Use another key, and put all that lies here under it. Tells how many secrets are left,

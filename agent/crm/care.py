@@ -18,6 +18,7 @@ from agent.crm.platform import AppOrder, Platform
 from agent.crm.replica import Replica, ident
 from agent.crm.reports import Reports
 from domain.errors import DomainError, Failed
+from domain.health_errors import of_work
 from protos.gen.edge import common_pb2 as states
 from protos.gen.edge.app_inst_pb2 import AppInst, AppInstInfo, AppInstRuntime
 from protos.gen.edge.clusterinst_pb2 import ClusterInst, ClusterInstInfo
@@ -140,6 +141,9 @@ class Care:
     def busy_with(self) -> list[Any]:
         """What is being made, changed or taken away."""
         return [job.instance for job in self._working.values()]
+
+    def is_busy(self, instance: Any) -> bool:
+        return ident(instance.key) in self._working
 
     def told(self, instance: Any) -> None:
         """An instance is wanted to be as it says."""
@@ -309,7 +313,7 @@ class Care:
         before = self._reports.get(self._kind.info, instance.key)
         report: Any = self._kind.info(key=instance.key, state=state)
         if error:
-            report.errors.extend([*(before.errors if before else ()), error])
+            report.errors.extend([*of_work(before.errors if before else ()), error])
         if containers:
             report.runtime_info.CopyFrom(AppInstRuntime(container_ids=containers))
         self._reports.put(report)

@@ -10,7 +10,9 @@ from google.protobuf.message import DecodeError
 
 from agent.crm.care import Care, Mishaps, NoMishaps, apps, clusters
 from agent.crm.commands import Commands
+from agent.crm.names import Instance
 from agent.crm.platform import Platform
+from agent.crm.platform_watch import PlatformWatch
 from agent.crm.replica import NAMES, Replica, kind
 from agent.crm.reports import Reports
 from agent.crm.strays import Strays
@@ -24,7 +26,6 @@ from protos.gen.edge.cloudlet_pb2 import (
     CloudletKey,
 )
 from protos.gen.edge.clusterinst_pb2 import ClusterInst, ClusterInstInfo
-from protos.gen.edge.common_pb2 import READY
 from protos.gen.edge.exec_pb2 import ExecRequest
 from protos.gen.edge.metric_pb2 import Metric
 from protos.gen.edge.node_pb2 import NODE_CRM, Node, NodeKey
@@ -60,7 +61,10 @@ class Crm:
             for message, kind in kinds.items()
         }
         self._commands = Commands(platform, self.replica, self.reports, self.strays.adopted)
-        self._measuring: asyncio.Task[None] | None = None
+        says = (self._is_busy, self._say_faults, self.strays.adopted)
+        self._watch = PlatformWatch(platform, self.replica, self.reports, *says)
+        self._info: CloudletInfo | None = None
+        self._beside: list[asyncio.Task[None]] = []
         self.stream = Stream(controllers, self.reports, self._begin, self._hear)
 
     async def run(self) -> None:
@@ -88,16 +92,33 @@ class Crm:
             await care.close()
         await self._commands.close()
         await self.strays.close()
-        if self._measuring is not None:
-            self._measuring.cancel()
-            await asyncio.wait([self._measuring])
+        beside, self._beside = self._beside, []
+        for task in beside:
+            task.cancel()
+        if beside:
+            await asyncio.wait(beside)
 
     def _begin(self) -> None:
         self.replica.begin()
         self.strays.begin()
-        if self._measuring is not None:
-            self._measuring.cancel()
-        self._measuring = asyncio.create_task(self._measure())
+        if not self._beside:
+            works = (self._measure(), self._watch.run())
+            self._beside = [asyncio.create_task(work) for work in works]
+
+    def _is_busy(self, instance: Instance) -> bool:
+        return self._cares[type(instance)].is_busy(instance)
+
+    def _say_faults(self, faults: Sequence[str], answers: bool) -> None:
+        """Say of the cloudlet what is wrong with what is on it. It takes work all the same."""
+        if self._info is None:
+            return
+        info = CloudletInfo()
+        info.CopyFrom(self._info)
+        info.state = CLOUDLET_STATE_READY if answers else CLOUDLET_STATE_ERRORS
+        info.ClearField("errors")
+        info.errors.extend(faults)
+        if info != self.reports.get(CloudletInfo, self._key):
+            self._say(info)
 
     def _known(self) -> list[Any]:
         """All that the controller knows of or that is being worked on, once all has been told."""
@@ -122,6 +143,7 @@ class Crm:
             info.os_max_ram, info.os_max_vcores = found.ram_mb, found.vcores
             info.os_max_vol_gb = found.volume_gb
             info.flavors.extend(found.flavors)
+            self._info = info
             self._say(info)
             return
 
@@ -131,16 +153,18 @@ class Crm:
         self.strays.may_ask.set()
 
     async def _measure(self) -> None:
-        """Say again and again how much runs, by what the controller has told by then: who has been
-        started anew has said nothing of it yet."""
+        """Say again and again how much runs, as the platform tells it. What is not known is not
+        said."""
         while True:
             await asyncio.sleep(MEASURE_SECONDS)
+            if self._watch.counts is None:
+                continue
             metric = Metric(name="cloudlet")
             metric.timestamp.GetCurrentTime()
             metric.tags.add(name="operator", val=self._key.operator_key.name)
             metric.tags.add(name="cloudlet", val=self._key.name)
-            for name, message in (("clusters", ClusterInst), ("apps", AppInst)):
-                metric.vals.add(name=name, ival=self.replica.count(message, READY))
+            for name, count in self._watch.counts._asdict().items():
+                metric.vals.add(name=name, ival=count)
             self.reports.post(metric)
 
     def _hear(self, notice: Notice) -> None:

@@ -14,9 +14,10 @@ import structlog
 
 from agent.bearing import opened
 from agent.crm import names
+from agent.crm.cluster_inspection import ClusterInspection
 from agent.crm.manifests import Manifests, Note
 from agent.crm.names import Instance
-from agent.crm.platform import AppOrder, Output, Resources, words
+from agent.crm.platform import AppOrder, Output, Resources, Standing, words
 from domain.errors import Conflict, Failed
 from domain.metadata import OWNER
 from domain.ownership import foreign
@@ -37,6 +38,7 @@ POOL = "worker"
 KUBERNETES = "kubernetes"
 
 LOOK_SECONDS = 2.0
+INSPECTED_AT_ONCE = 8
 CALL_SECONDS = 30.0
 
 log = structlog.get_logger()
@@ -62,6 +64,7 @@ class Kaas:
         self._instance_types = instance_types
         self._look_seconds = look_seconds
         self._manifests = Manifests(look_seconds)
+        self._inspection = ClusterInspection(self._stub, self.name)
         self._earlier: dict[str, str] = {}
         """By its owner, the name of what an earlier release made."""
         self._makers: dict[str, str] = {}
@@ -169,6 +172,19 @@ class Kaas:
             noted = {each.name: each for each in await self._manifests.all(kubeconfig)}
             if app in noted and self._is_ours(app, noted[app].owner):
                 await self._manifests.delete(kubeconfig, noted[app])
+
+    async def inspect(
+        self, clusters: Sequence[ClusterInst], apps: Sequence[AppOrder]
+    ) -> Mapping[str, Standing]:
+        turn, standings = asyncio.Semaphore(INSPECTED_AT_ONCE), dict[str, Standing]()
+
+        async def inspected(cluster: ClusterInst) -> None:
+            within = [each for each in apps if each.instance.key.cluster_inst_key == cluster.key]
+            async with turn:
+                standings.update(await self._inspection.of(cluster, within))
+
+        await asyncio.gather(*map(inspected, clusters))
+        return standings
 
     async def run(self, order: AppOrder, container: str, command: str) -> Output:
         _refuse_unless_kubernetes(order.app.deployment)

@@ -89,7 +89,7 @@ class Manifests:
         objects = read(manifest)
         for each in objects:
             hold(each, note.owner)
-        async with _client(kubeconfig) as client:
+        async with connected(kubeconfig) as client:
             async with self._turns.setdefault(kubeconfig, asyncio.Lock()):
                 await self._put(client, note, manifest, objects)
             pods: list[str] = []
@@ -123,7 +123,7 @@ class Manifests:
     async def delete(self, kubeconfig: str, note: Note) -> None:
         """Take away what was applied for an instance. There being nothing is success."""
         async with (
-            _client(kubeconfig) as client,
+            connected(kubeconfig) as client,
             self._turns.setdefault(kubeconfig, asyncio.Lock()),
         ):
             applied = await self._applied(client, note)
@@ -138,23 +138,23 @@ class Manifests:
     ) -> Output:
         """Run a command in POD or POD/CONTAINER of what was applied for an instance; in the first,
         if none is named. Asked for once: a command that is repeated runs twice."""
-        async with _client(kubeconfig) as client:
+        async with connected(kubeconfig) as client:
             applied = await self._applied(client, note)
             pods: list[Pod] = []
             for each in read(applied.manifest if applied else ""):
                 if isinstance(each, Deployment):
                     holder = note.owner if applied and applied.marked else ""
-                    pods += await self._insist("list pods", partial(_pods, client, each, holder))
+                    pods += await self._insist("list pods", partial(pods_of, client, each, holder))
             return await _run(client, *_chosen(pods, container), command, self._run_seconds)
 
     async def all(self, kubeconfig: str) -> Sequence[Note]:
         """For whom something was applied. An owner is empty where an earlier release applied it."""
-        async with _client(kubeconfig) as client:
+        async with connected(kubeconfig) as client:
             return await self._insist("list what was applied", partial(_notes, client))  # type: ignore[no-any-return]
 
     async def claim(self, kubeconfig: str, note: Note) -> None:
         """Record the owner of what an earlier release applied."""
-        async with _client(kubeconfig) as client:
+        async with connected(kubeconfig) as client:
             noted = await self._insist(
                 f"look for {note.name}", partial(_get, client, ConfigMap, note.name)
             )
@@ -220,7 +220,7 @@ class Manifests:
             )
             status = found.status
             if status and (status.availableReplicas or 0) >= (found.spec.replicas or 0):
-                pods = await self._insist("list pods", partial(_pods, client, found, owner))
+                pods = await self._insist("list pods", partial(pods_of, client, found, owner))
                 return [str(pod.metadata.name) for pod in pods]
             await asyncio.sleep(self._look_seconds)
         raise Failed(f"deployment {name} does not become available")
@@ -241,7 +241,7 @@ class Manifests:
 
 
 @asynccontextmanager
-async def _client(kubeconfig: str) -> AsyncIterator[AsyncClient]:
+async def connected(kubeconfig: str) -> AsyncIterator[AsyncClient]:
     if not kubeconfig:
         raise Failed("the cluster has no kubeconfig yet")
     client = await asyncio.to_thread(_opened, kubeconfig)
@@ -279,7 +279,7 @@ async def _get(client: AsyncClient, kind: Any, name: str, *, namespace: str | No
         return None
 
 
-async def _pods(client: AsyncClient, deployment: Any, holder: str) -> list[Pod]:
+async def pods_of(client: AsyncClient, deployment: Any, holder: str) -> list[Pod]:
     """Those of a deployment that are not being deleted and that an instance holds. Labels alone do
     not say so: anybody's manifest may choose the labels of another's pods."""
     namespace = deployment.metadata.namespace

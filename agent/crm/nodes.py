@@ -4,7 +4,7 @@
 import asyncio
 import json
 import shlex
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import grpc
@@ -14,7 +14,8 @@ import structlog
 from agent.bearing import opened
 from agent.crm import names
 from agent.crm.names import Instance
-from agent.crm.platform import RUN_SECONDS, AppOrder, Output, Resources, words
+from agent.crm.platform import RUN_SECONDS, AppOrder, Output, Resources, Standing, words
+from agent.crm.restarts import Restarts
 from domain.errors import Failed
 from domain.metadata import COMMAND, OWNER, POOL, RESTART
 from domain.ownership import foreign
@@ -45,6 +46,9 @@ SLACK_SECONDS = 5.0
 
 AWAY = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
 """It may answer later. Whoever asked us sets the time until when."""
+
+INSPECTED_AT_ONCE = 8
+INSPECT_SECONDS = 4.0
 
 OVER = frozenset({pb.FAILED, pb.TERMINATED})
 RUNNING = "RUNNING"
@@ -86,6 +90,7 @@ class Nodes:
         self._cloudlet = cloudlet
         self._metadata: Metadata = ((RESTART, "always"), *(((POOL, pool),) if pool else ()))
         self._resources, self._again_seconds = resources, again_seconds
+        self._restarts = Restarts()
         self._earlier: dict[str, str] = {}
         """By its owner, the name of what an earlier release made."""
         self._disputed: set[str] = set()
@@ -188,6 +193,38 @@ class Nodes:
                 await asyncio.sleep(self._again_seconds)
             else:
                 return
+
+    async def inspect(
+        self, clusters: Sequence[ClusterInst], apps: Sequence[AppOrder]
+    ) -> Mapping[str, Standing]:
+        """A cluster is no more than a name, with which nothing can be wrong."""
+        turn, names_ = asyncio.Semaphore(INSPECTED_AT_ONCE), [self.name(it.instance) for it in apps]
+
+        async def inspected(name: str, owner: str) -> Standing:
+            async with turn:
+                return await self._standing(name, owner)
+
+        self._restarts.keep_only(set(names_))
+        owners = [names.owner(it.instance) for it in apps]
+        found = await asyncio.gather(*map(inspected, names_, owners))
+        standings = {self.name(cluster): Standing() for cluster in clusters}
+        return {**standings, **dict(zip(names_, found, strict=True))}
+
+    async def _standing(self, name: str, owner: str) -> Standing:
+        try:
+            view = await self._all.Get(GetInstanceRequest(id=name), timeout=INSPECT_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.NOT_FOUND:
+                return Standing((f"is gone: Windlass has no instance {name}",), ())
+            raise Failed(f"Windlass does not tell of its instances: {error.details()}") from error
+        if view.owner not in ("", owner):
+            return Standing((f"is gone: {name} belongs to another owner",), ())
+        if self._restarts.is_loop(name, view.restarts):
+            told = f"is started again and again, {view.restarts} times by now"
+            return Standing((told,), (name,))
+        if view.status != RUNNING:
+            return Standing((f"does not run: instance {name} is {view.status}: {view.says}",), ())
+        return Standing(containers=(name,))
 
     async def run(self, order: AppOrder, container: str, command: str) -> Output:
         """Asked for once: a command that is repeated runs twice."""

@@ -4,7 +4,7 @@ Whatever is asked for may be asked for again, after a restart for example. Faile
 cannot be done; its text is what the one who asked gets to read."""
 
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from agent.crm.names import Instance
@@ -52,6 +52,17 @@ class Output(NamedTuple):
     stderr: str = ""
 
 
+class Standing(NamedTuple):
+    """How something stands that was made."""
+
+    faults: tuple[str, ...] = ()
+    """What is wrong with it, so that its name may stand before. Empty: nothing."""
+    containers: tuple[str, ...] | None = None
+    """Those of an app. None: not known."""
+    nodes: int | None = None
+    """How many a cluster has. None: not known."""
+
+
 class Platform(Protocol):
     async def resources(self) -> Resources:
         """What there is. Failed if it cannot be found out."""
@@ -88,6 +99,12 @@ class Platform(Protocol):
 
     async def remove(self, name: str) -> None:
         """Take away what is called so. There being nothing is success."""
+
+    async def inspect(
+        self, clusters: Sequence[ClusterInst], apps: Sequence[AppOrder]
+    ) -> Mapping[str, Standing]:
+        """How these stand, by their names on the platform, without waiting for any of them. What is
+        not known is left out. Failed if the platform does not answer."""
 
     async def run(self, order: AppOrder, container: str, command: str) -> Output:
         """Run a command in a container of an app; in the first, if none is named."""

@@ -81,10 +81,6 @@ class Replica:
         """All that the controller knows of what runs."""
         return [each for message in (ClusterInst, AppInst) for each in self._of(message).values()]
 
-    def count(self, message: type[Message], state: int) -> int:
-        """How many there are of a kind in a state."""
-        return sum(each.state == state for each in self._of(message).values())
-
     def keys(self, message: type[Message]) -> Collection[bytes]:
         """What there is of a kind."""
         return self._of(message).keys()

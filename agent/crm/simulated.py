@@ -1,11 +1,11 @@
 """The platform `sim`: clusters and apps that are nothing but remembered."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from agent.crm import names
 from agent.crm.names import Instance
-from agent.crm.platform import AppOrder, Output, Resources, words
+from agent.crm.platform import AppOrder, Output, Resources, Standing, words
 from domain.errors import Failed
 from protos.gen.edge.app_inst_pb2 import AppInst
 from protos.gen.edge.cloudlet_pb2 import FlavorInfo
@@ -26,6 +26,8 @@ class Simulated:
         self._seconds = seconds
         self.clusters: dict[str, ClusterInst] = {}
         self.apps: dict[str, Sequence[str]] = {}
+        self.ailing: dict[str, Standing] = {}
+        """How those stand, by name, with which something is wrong."""
 
     async def resources(self) -> Resources:
         return RESOURCES
@@ -69,6 +71,15 @@ class Simulated:
         await asyncio.sleep(self._seconds)
         self.clusters.pop(name, None)
         self.apps.pop(name, None)
+
+    async def inspect(
+        self, clusters: Sequence[ClusterInst], apps: Sequence[AppOrder]
+    ) -> Mapping[str, Standing]:
+        """Everything is well that nothing else is said of: what was made before a restart is not
+        remembered."""
+        well = {self.name(each): Standing(nodes=each.num_nodes) for each in clusters}
+        well |= {self.name(order.instance): Standing() for order in apps}
+        return {name: self.ailing.get(name, standing) for name, standing in well.items()}
 
     async def run(self, order: AppOrder, container: str, command: str) -> Output:
         """Says what it was asked to run, and where; `false` and `exit N` fail as they would."""

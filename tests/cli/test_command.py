@@ -108,7 +108,7 @@ def test_every_command_there_should_be_is_there() -> None:
         *(f"{noun} {verb}" for noun in EDGE for verb in ("create", "delete", "show")),
         *("developer update", "app update", "cloudlet update", "clusterinst update"),
         *("apply", "delete"),
-        *("pod list", "pod inspect", "pod logs", "image list", "image inspect", "events"),
+        *("pod list", "pod inspect", "pod logs", "image list", "image inspect", "events", "trace"),
         *(f"node {verb}" for verb in ("list", "watch", "cordon", "uncordon", "drain", "free")),
         *(f"instance {verb}" for verb in ("create", "start", "stop", "destroy")),
         *(f"instance {verb}" for verb in ("list", "watch", "why", "logs", "exec")),

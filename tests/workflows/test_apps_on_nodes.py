@@ -2,6 +2,7 @@
 resource manager, from there through the scheduler to an agent, and a command back the same way."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -47,6 +48,13 @@ async def managed(place: Harbour) -> AsyncIterator[Edge]:
     await asyncio.wait([managing])
 
 
+async def hops(place: Harbour, name: str) -> list[dict[str, str]]:
+    """How an app is carried, as the command says from there."""
+    ran = await typed(place, "trace", name, "-o", "json")
+    found: list[dict[str, str]] = json.loads(ran.out)["items"] if ran.code == 0 else []
+    return found
+
+
 async def test_a_command_reaches_the_container_of_an_app_on_a_node(
     opened: Opening, tmp_path: Path
 ) -> None:
@@ -75,6 +83,22 @@ async def test_a_command_reaches_the_container_of_an_app_on_a_node(
         ran = await typed(place, "exec", SHOP, "--container", "other", "--", "ls")
         assert "there is no container other" in ran.err
         assert container in ran.err, "it says which there is"
+
+        kinds = ["AppInst", "ClusterInst", "instance", "pod", "node"]
+
+        async def is_linked() -> bool:
+            """Its pod is seen once its node has reported."""
+            ways = [await hops(place, name) for name in (SHOP, container, "a")]
+            return all([each["kind"] for each in way] == kinds for way in ways)
+
+        await until(is_linked)
+        found = {each["kind"]: each for each in await hops(place, SHOP)}
+        assert (found["AppInst"]["name"], found["AppInst"]["state"]) == (SHOP, "READY")
+        assert (found["instance"]["name"], found["instance"]["on"]) == (container, "a")
+        assert (found["pod"]["on"], found["node"]["name"]) == ("a", "a")
+        assert await hops(place, found["pod"]["name"]) == list(found.values())
+        ran = await typed(place, "trace", "nothing")
+        assert (ran.code, "nothing is called nothing" in ran.err) == (4, True)
 
         told = await edge("DeleteAppInst", stubs.appinst())
         assert told[-1].message == "Deleted AppInst successfully"

@@ -293,7 +293,10 @@ async def test_who_was_started_anew_counts_what_runs_all_the_same(
             for notice in await bench.crm.reports.next():
                 if notice.any.Unpack(metric):
                     counted = {val.name: val.ival for val in metric.vals}
-    assert counted == {"clusters": 1, "apps": 1}
+    assert counted == {
+        **{"clusters": 1, "apps": 1, "nodes": 0},
+        **{"clusters_unhealthy": 0, "apps_unhealthy": 0},
+    }
 
 
 @pytest.mark.parametrize(("fails", "then"), [(False, "update"), (True, "create")])

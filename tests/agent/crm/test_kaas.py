@@ -15,7 +15,7 @@ from agent.crm import names
 from agent.crm.crm import cloudlet_key
 from agent.crm.kaas import Kaas
 from agent.crm.manifests import Manifests, Note
-from agent.crm.platform import LONGEST, AppOrder, Output
+from agent.crm.platform import LONGEST, AppOrder, Output, Standing
 from agent.crm.simulated import RESOURCES
 from domain import app, manifest
 from domain.errors import Failed
@@ -70,6 +70,7 @@ class Windlass(ClusterServicer):
         self.cluster: pb.ClusterDetailItem | None = None
         self.then: list[pb.ClusterDetailItem | None] = []
         self.away = 1
+        self.nodes: list[str] | None = None
 
     async def GetCluster(self, _request: Any, context: Any) -> Any:  # noqa: N802 (the contract's)
         if self.away:
@@ -89,6 +90,16 @@ class Windlass(ClusterServicer):
         if self.cluster is not None:
             await context.abort(grpc.StatusCode.ALREADY_EXISTS, "it is there")
         return pb.CreateClusterReply(ok=True)
+
+    async def GetClusterNodesStatus(self, _request: Any, context: Any) -> Any:  # noqa: N802
+        if self.nodes is None:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "not told")
+        machine = pb.GetClusterNodesStatusReply.MachineStatus
+        machines = [
+            machine(maasHostname=f"metal-{number}", k8sNodeStatus=status)
+            for number, status in enumerate(self.nodes or ())
+        ]
+        return pb.GetClusterNodesStatusReply(count=len(machines), machines=machines)
 
     async def ScaleNodePool(self, request: Any, _context: Any) -> Any:  # noqa: N802
         self.asked.append(request)
@@ -381,3 +392,64 @@ def config(name: str) -> str:
 async def configs(api: Any) -> set[str]:
     found = (await api.get("/api/v1/namespaces/default/configmaps")).json()["items"]
     return {each["metadata"]["name"] for each in found} - {"kube-root-ca.crt"}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "nodes", "standing"),
+    [
+        (None, None, Standing((f"is gone: Windlass has no cluster {NAME}",), (), 0)),
+        (detail(pb.RUNNING), None, Standing()),
+        (detail(pb.RUNNING), ["Ready"] * 3, Standing(nodes=3)),
+        (
+            detail(pb.DEGRADED, message="a node is lost"),
+            ["Ready", "NotReady"],
+            Standing(
+                (
+                    "is DEGRADED: a node is lost",
+                    "has 2 nodes, and not 3",
+                    "has 1 nodes that are not Ready: metal-1",
+                ),
+                nodes=2,
+            ),
+        ),
+    ],
+)
+async def test_a_cluster_is_inspected_as_it_is(
+    windlass: tuple[Windlass, Kaas],
+    cluster: pb.ClusterDetailItem | None,
+    nodes: list[str] | None,
+    standing: Standing,
+) -> None:
+    other, kaas = windlass
+    with pytest.raises(Failed, match="does not tell of its clusters: later"):
+        await kaas.inspect([CLUSTER], [])
+    other.cluster, other.nodes = cluster, nodes
+    found = await kaas.inspect([CLUSTER], [web_shop()])
+    assert found[kaas.name(CLUSTER)] == standing
+    if cluster is None:
+        lost = found[kaas.name(web_shop().instance)]
+        assert lost == Standing((f"does not run: its cluster {NAME} is gone",), ())
+
+
+async def test_an_app_is_inspected_in_its_cluster(
+    windlass: tuple[Windlass, Kaas], site: Built
+) -> None:
+    other, kaas = windlass
+    other.away = 0
+    other.cluster = detail(pb.RUNNING, site.kubeconfig())
+    shop = web_shop()
+    name = kaas.name(shop.instance)
+    async with site.caller() as api:
+        await api.post("/apis/apps/v1/namespaces/kube-system/daemonsets", json=NETWORK)
+        pods = await kaas.create_app(shop)
+        found = await kaas.inspect([CLUSTER], [shop])
+        assert found[name] == Standing((), tuple(pods))
+        await api.delete("/apis/apps/v1/namespaces/default/deployments/webshop-deployment")
+    found = await kaas.inspect([CLUSTER], [shop])
+    assert found[name].faults == ("does not run: deployment webshop-deployment is gone",)
+    away = yaml.safe_load(site.kubeconfig())
+    away["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
+    other.cluster = detail(pb.RUNNING, yaml.safe_dump(away))
+    found = await kaas.inspect([CLUSTER], [shop])
+    [silent] = found[name].faults
+    assert silent.startswith("may not run: Kubernetes does not answer")

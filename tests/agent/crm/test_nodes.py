@@ -12,7 +12,7 @@ from agent.crm import names
 from agent.crm.commands import SECONDS
 from agent.crm.crm import cloudlet_key
 from agent.crm.nodes import Nodes
-from agent.crm.platform import AppOrder, Output
+from agent.crm.platform import AppOrder, Output, Standing
 from agent.crm.simulated import RESOURCES
 from domain.errors import Failed
 from protos.gen.edge.app_inst_pb2 import AppInst, AppInstKey
@@ -82,6 +82,7 @@ class Listed(InstancesServicer):
         self.comes_to: list[ExecInstanceOutput | grpc.StatusCode] = []
         self.watched: list[str] = []
         self.stands = "TERMINATED"
+        self.restarts = 0
         self.becomes = ["TERMINATED"] * 2
         """What is told of it after that, of which the last is its end if it is over then."""
 
@@ -91,9 +92,14 @@ class Listed(InstancesServicer):
             self.stands = status
             yield InstanceEvent(number=number, status=status, says="so it is")
 
-    async def Get(self, request: Any, _context: Any) -> Any:  # noqa: N802
+    async def Get(self, request: Any, context: Any) -> Any:  # noqa: N802
+        if not self.stands:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "never seen")
         owner = self.owners.get(request.id, self.owner)
-        return InstanceView(id=request.id, status=self.stands, says="so it is", owner=owner)
+        status, restarts = self.stands, self.restarts
+        return InstanceView(
+            id=request.id, status=status, says="so it is", owner=owner, restarts=restarts
+        )
 
     async def Exec(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
         self.ran.append(request)
@@ -269,3 +275,19 @@ async def test_what_it_carries_is_what_was_made_for_its_cloudlet(listing: Listin
         await nodes.remove(ours)
     assert scheduler.destroyed == [ours] * 2
     assert listed.watched == [ours], "until it was over"
+
+
+async def test_an_app_is_inspected_as_its_instance_stands(listing: Listing) -> None:
+    listed, _, nodes = listing
+    name, cluster = nodes.name(ORDER.instance), ClusterInst(key=ClusterInstKey(cloudlet_key=PLACE))
+    for stands, restarts, faults, containers in (
+        ("RUNNING", 0, (), (name,)),
+        ("SCHEDULING", 0, (f"does not run: instance {name} is SCHEDULING: so it is",), ()),
+        ("RUNNING", 1, (), (name,)),
+        ("RUNNING", 7, ("is started again and again, 7 times by now",), (name,)),
+        ("", 7, (f"is gone: Windlass has no instance {name}",), ()),
+    ):
+        listed.stands, listed.restarts = stands, restarts
+        found = await nodes.inspect([cluster], [ORDER])
+        assert found[name] == Standing(faults, containers)
+        assert found[nodes.name(cluster)] == Standing()

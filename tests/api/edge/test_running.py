@@ -8,6 +8,8 @@ import pytest
 from temporalio.testing import WorkflowEnvironment
 
 from agent.crm.crm import Crm
+from agent.crm.platform import Standing
+from agent.crm.simulated import Simulated
 from protos.gen.edge.app_inst_pb2 import AppInst
 from protos.gen.edge.cloudlet_pb2 import CLOUDLET_STATE_READY, CloudletInfo
 from protos.gen.edge.clusterinst_pb2 import ClusterInst
@@ -122,3 +124,38 @@ async def test_what_a_dead_manager_had_made_is_removed_by_the_next(edge: Edge, c
             await asyncio.sleep(0.01)
     assert set(await platform.carries()) == stands
     assert "Created successfully" in await told(edge, "CreateClusterInst", lost)
+
+
+async def test_what_becomes_of_what_is_ready_is_told_within_fifteen_seconds(
+    edge: Edge, crm: Crm
+) -> None:
+    """Its state has no word for that. It stands in the errors, and goes once all is well."""
+    await told(edge, "CreateAppInst", stubs.appinst(cluster="autocluster1"))
+    [cluster] = await edge("ShowClusterInst", ClusterInst())
+    [instance] = await edge("ShowAppInst", AppInst())
+    platform = crm.platform
+    assert isinstance(platform, Simulated)
+
+    async def told_of() -> list[list[str]]:
+        kinds = (ClusterInst, AppInst, CloudletInfo)
+        found = [await edge(f"Show{kind.DESCRIPTOR.name}", kind()) for kind in kinds]
+        assert found[0][0].state == found[1][0].state == READY
+        return [list(each.errors) for [each] in found]
+
+    gone, lost = "is gone: Windlass has no cluster c", "does not run: its cluster is gone"
+    for ails in (True, False):
+        platform.ailing.clear()
+        if ails:
+            platform.ailing[platform.name(cluster)] = Standing((gone,))
+            platform.ailing[platform.name(instance)] = Standing((lost,))
+        wanted: list[list[str]] = [[], [], []]
+        if ails:
+            both = [f"autocluster1 {gone}", f"shop in autocluster1 {lost}"]
+            wanted = [[f"Health: {gone}"], [f"Health: {lost}"], both]
+        async with limit(15):
+            while True:
+                if await told_of() == wanted:
+                    break
+                await asyncio.sleep(0.1)
+    said = await told(edge, "DeleteAppInst", stubs.appinst(cluster="autocluster1"))
+    assert said[-1] == "Deleted ClusterInst successfully"
