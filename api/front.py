@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from api import http2
-from api.callers import CALLERS
 from api.connections import ConnectionLimits, ConnectionTable, Stage
+from api.inside import Inside
 from api.listener import Listener
 from api.origin import Network
 from api.traffic import Excess, MessageBudget, Traffic, TrafficLimits
@@ -349,52 +349,6 @@ class Outside(asyncio.Protocol):
     def _pause(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
-
-
-class Inside(asyncio.Protocol):
-    """Our connection to gRPC, for one caller."""
-
-    def __init__(self, outside: Outside, name: str) -> None:
-        self._outside = outside
-        self._name = name
-        self._transport: asyncio.Transport | None = None
-        CALLERS[name] = outside
-
-    @property
-    def is_closing(self) -> bool:
-        return self._transport is None or self._transport.is_closing()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._outside.answer(data)
-
-    def pause_writing(self) -> None:
-        self._outside.pause()
-
-    def resume_writing(self) -> None:
-        self._outside.resume()
-
-    def connection_lost(self, _: Exception | None) -> None:
-        CALLERS.pop(self._name, None)
-        self._outside.close()
-
-    def write(self, data: bytes) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
-
-    def pause(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()
-
-    def resume(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
 
 
 def _spelled(peername: object) -> str:
