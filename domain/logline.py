@@ -77,7 +77,7 @@ class Joiner:
         self._begun: dict[str, tuple[int, str]] = {}
 
     def read(self, raw: bytes) -> Iterator[Line]:
-        for each in raw.splitlines():
+        for each in raw.split(b"\n"):  # and at nothing else: a carriage return is text
             written = each.decode(errors="replace").split(" ", 3)
             if len(written) < 3 or (time_ns := moment(written[0])) is None:
                 continue  # a torn line, after a crash of whoever wrote it
@@ -87,7 +87,7 @@ class Joiner:
             if mark == "P" and len(text) < LONGEST:
                 self._begun[stream] = (begun_ns, text)
             else:
-                yield Line(begun_ns, stream, text)
+                yield Line(begun_ns, stream, text.removesuffix("\r"))
 
     def rest(self) -> Iterator[Line]:
         """What was begun and will not be finished: a last line without its end."""

@@ -47,7 +47,7 @@ class Measured(Collector):
 
     def put(self, stream: int, metric: Metric) -> None:
         """A metric that came by a stream, with the newest of its values."""
-        tags = sorted((_word(tag.name), tag.val[:LONGEST]) for tag in metric.tags)
+        tags = sorted((_label(tag.name), tag.val[:LONGEST]) for tag in metric.tags)
         labels = tuple(dict(tags).items())
         for value in metric.vals:
             series = Series(f"edge_{_word(metric.name)}_{_word(value.name)}", labels)
@@ -115,6 +115,12 @@ class CloudletMetricsApi(CloudletMetricsApiServicer):
     ) -> AsyncIterator[CloudletMetrics]:
         for each in self._measured.shown(request):
             yield each
+
+
+def _label(text: str) -> str:
+    """A label's name: those that begin with two underscores are Prometheus' own."""
+    word = _word(text).lstrip("_")
+    return word if word and not word[0].isdigit() else f"tag_{word}"
 
 
 def _word(text: str) -> str:

@@ -11,7 +11,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_public_key, load_ssh_public_key
 
 from domain.app import Service
-from domain.yaml_limits import LOADER, check
+from domain.yaml_limits import LOADER, TooComplexError, check
 
 LONGEST_CONFIG = 64 * 1024
 LONGEST_KEY = 16 * 1024
@@ -36,10 +36,10 @@ def is_public_key(text: str) -> bool:
 
 def is_config(text: str) -> bool:
     """Whether a text is a JSON object or a YAML mapping. Takes its time; not for the loop.
-    TooComplexError if it holds more than it may."""
+    One that holds more than a text may is none."""
     with suppress(ValueError, RecursionError):
         return isinstance(json.loads(text), dict)
-    with suppress(yaml.YAMLError, ValueError, RecursionError):
+    with suppress(yaml.YAMLError, ValueError, RecursionError, TooComplexError):
         # Composed and not loaded: a merge of merges would grow without end.
         check(text)
         return isinstance(yaml.compose(text, Loader=LOADER), yaml.MappingNode)

@@ -29,6 +29,21 @@ def test_parts_of_a_line_are_put_together() -> None:
     assert not list(joiner.rest())
 
 
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        (b"10%\r20%\r30%", "10%\r20%\r30%"),
+        (b"dos\r", "dos"),
+        (b"a\x0bb\x0cc\x1cd", "a\x0bb\x0cc\x1cd"),
+        ("a\u2028b\u0085c".encode(), "a\u2028b\u0085c"),
+    ],
+)
+def test_a_line_ends_at_a_line_feed_and_nowhere_else(said: bytes, text: str) -> None:
+    """What stood behind a carriage return was lost. Of CRLF both belong to the end."""
+    raw = b"2026-11-19T10:00:00Z stdout F " + said + b"\n"
+    assert [line.text for line in Joiner().read(raw * 2)] == [text, text]
+
+
 def test_what_is_written_is_read_again() -> None:
     line = Line(TEN + 7, "stderr", "a b  c")
     assert list(Joiner().read(written(line))) == [line]
