@@ -3,7 +3,7 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from itertools import count
 from typing import Any, NamedTuple
@@ -20,6 +20,8 @@ from tests.security.hostile.wire import EMPTY, LOGIN, WATCH, Client, call, frame
 WATCHES, PER_CONNECTION = 25_000, 1_000
 SLOW, MANIFESTS, SIGN_INS, AT_ONCE = 1_100, 12, 20_000, 64
 DOCUMENTS = 80_000
+KEPT_SECONDS = 2.0
+"""How long a connection with watches is kept."""
 REST_SECONDS = 0.01
 """Before a connection that was refused or closed is made anew."""
 
@@ -50,8 +52,7 @@ async def watches(target: Target) -> None:
                 if not await client.send(call(stream, WATCH) + data):
                     break
             with suppress(TimeoutError):
-                async with asyncio.timeout(2):
-                    await client.closed.wait()
+                await asyncio.wait_for(client.closed.wait(), KEPT_SECONDS)
             await client.close()
 
     await asyncio.gather(*(keep() for _ in range(WATCHES // PER_CONNECTION)))
@@ -152,7 +153,7 @@ def channel_to(address: str) -> grpc.aio.Channel:
     return grpc.aio.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)])
 
 
-KINDS: Mapping[str, Callable[[Target], Awaitable[None]]] = {
+KINDS: Mapping[str, Callable[[Target], Coroutine[Any, Any, None]]] = {
     "watches": watches,
     "resets": resets,
     "unfinished": unfinished,
@@ -164,8 +165,7 @@ KINDS: Mapping[str, Callable[[Target], Awaitable[None]]] = {
 
 async def attack(kind: str, target: Target, seconds: float) -> None:
     with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await KINDS[kind](target)
+        await asyncio.wait_for(KINDS[kind](target), seconds)
 
 
 if __name__ == "__main__":
