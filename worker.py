@@ -57,7 +57,7 @@ from domain.storage_home import Home
 from logs import keep_private, start_log
 from offer import catalogue
 from settings import Settings, read
-from store import placing, quarantine, tracking
+from store import placing, quarantine, schema, tracking
 from store import steering as steers
 from store.backups import SealedBackups
 from store.clusters import Clusters
@@ -276,14 +276,16 @@ def _temporal(settings: Settings) -> tuple[str, str, str]:
     return said.address, said.namespace, f"{worker.metrics_host}:{worker.metrics_port}"
 
 
-async def vetted(vault: Secrets, stop: asyncio.Event) -> bool:
-    """Wait until the database can tell whether our key is the right one, since nothing may be
-    sealed before. Failed if it is not; False if we are told to stop first."""
+async def vetted(database: Database, vault: Secrets, stop: asyncio.Event) -> bool:
+    """Wait until the database has our tables, and can tell whether our key is the right one, since
+    nothing may be sealed before. Failed if it is not; False if we are told to stop first."""
     said = ""
     while not stop.is_set():
         try:
-            await vault.verify()
-            return True
+            if not (lacking := await schema.lacking(database)):
+                await vault.verify()
+                return True
+            trouble = f"the database is {lacking}"
         except Unavailable as error:
             trouble = error.message
         except DBAPIError as error:
@@ -314,7 +316,7 @@ async def serve(settings: Settings, queues: Sequence[str]) -> None:
     )
     beside = Supervisor()
     try:
-        if not await vetted(crewing.vault, stop):
+        if not await unless_stopped(vetted(database, crewing.vault, stop), stop):
             return
         migration = settings.temporal.migration
         warn_of_migration(migration)

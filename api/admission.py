@@ -77,6 +77,4 @@ class Admission:
             )
 
     async def _tables(self) -> str:
-        if await schema.at_head(self._database):
-            return ""
-        return f"not at {schema.newest()}: run python -m store migrate"
+        return await schema.lacking(self._database)

@@ -7,13 +7,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
-import grpc
 import typer
 
 from cli.calling import READ_SECONDS, Call, command
 from cli.complaints import Code, Complaint
 from cli.exec import METAVAR, find_instance
-from cli.naming import first_view
 from cli.pods import INSTANCE, NODE
 from cli.printing import Column, Document
 
@@ -31,7 +29,7 @@ SLASHES = range(4, 7)
 MOST_CLUSTERS = 200
 """A machine is looked for in so many clusters."""
 
-HIDDEN = frozenset({grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED})
+HIDDEN = frozenset({"PERMISSION_DENIED", "UNIMPLEMENTED"})
 
 Name = Annotated[
     str,
@@ -44,7 +42,7 @@ Name = Annotated[
 
 @command
 async def trace(call: Call, name: Name) -> None:
-    """Follow an app from its AppInst to the machine that carries it, or back.
+    """Follow an app to the machine that carries it, or back.
 
     Given an instance, a pod, a cluster, a node or a machine, it starts from every app that is
     carried there."""
@@ -123,9 +121,10 @@ class Links:
         return []
 
     async def _machines(self, cluster: str) -> list[Document]:
-        view = await self._try(
-            f"machines {cluster}", partial(first_view, self._call, cluster), None
-        )
+        from cli.naming import first_view
+
+        ask = partial(first_view, self._call, cluster)
+        view = await self._try(f"machines {cluster}", ask, None)
         return [
             {
                 **_hop("machine", each.machine_id, each.machine_status, cluster),
@@ -194,11 +193,13 @@ class Links:
         self, what: str, ask: Callable[[], Awaitable[Answer]], otherwise: Answer
     ) -> Answer:
         """An answer, or something else where the caller may not have it."""
+        import grpc
+
         if what not in self._answers:
             try:
                 self._answers[what] = await ask()
             except grpc.aio.AioRpcError as error:
-                if error.code() not in HIDDEN:
+                if error.code().name not in HIDDEN:
                     raise
                 self._answers[what] = otherwise
         found: Answer = self._answers[what]

@@ -182,16 +182,13 @@ async def _registry(url: str, host: str, user: str) -> int:
 async def _check(url: str) -> int:
     database = Database(url, connections=1)
     try:
-        if await schema.at_head(database):
-            print(f"{_shown(url)} is at {schema.newest()}, the newest revision")
-            return 0
+        lacking = await schema.lacking(database)
     finally:
         await database.close()
-    print(
-        f"error: {_shown(url)} is not at {schema.newest()}, the newest revision\n"
-        "run: python -m store migrate",
-        file=sys.stderr,
-    )
+    if not lacking:
+        print(f"{_shown(url)} is at {schema.newest()}, the newest revision")
+        return 0
+    print(f"error: {_shown(url)} is {lacking}", file=sys.stderr)
     return 1
 
 

@@ -13,7 +13,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.errors import Unavailable
+from domain.errors import Failed, Unavailable
 from store import (  # so that Row.metadata knows of them
     access_rows,  # noqa: F401
     edge_rows,  # noqa: F401
@@ -59,6 +59,30 @@ async def upgrade(url: str) -> str:
 async def at_head(database: Database) -> bool:
     """Whether a database has exactly the tables this code was written for."""
     return await _Schema(database).revision() == newest()
+
+
+async def lacking(database: Database) -> str:
+    """What keeps this program from working with a database, in a few words and with what to do.
+    Empty: nothing does."""
+    return _lacking(await _Schema(database).revision())
+
+
+def _lacking(revision: str | None) -> str:
+    if revision == newest():
+        return ""
+    if revision is None or revision in _known():
+        return f"not migrated to {newest()}: run python -m store migrate"
+    return (
+        f"newer than this program: it is at {revision}, and this program knows revisions up to "
+        f"{newest()}; run the release that brought it there, or restore the copy that was made "
+        "before it"
+    )
+
+
+@cache
+def _known() -> frozenset[str]:
+    revisions = ScriptDirectory.from_config(config()).walk_revisions()
+    return frozenset(revision.revision for revision in revisions)
 
 
 @cache
@@ -109,6 +133,9 @@ class _Schema(Store):
     async def upgrade(self, session: AsyncSession) -> str:
         await session.execute(ONE_AT_A_TIME[self._database.is_sqlite])
         connection = await session.connection()
+        found = await connection.run_sync(_revision)
+        if found is not None and found not in _known():
+            raise Failed(f"the database is {_lacking(found)}", reason="DATABASE_NEWER")
         await connection.run_sync(lambda held: command.upgrade(config(held), "head"))
         return newest()
 

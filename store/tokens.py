@@ -87,11 +87,12 @@ class Tokens(Store):
         A user has `most` tokens. To sign in once more ends the sign-in that was used least lately;
         another one that is made with a label is refused."""
         moment = now()
+        # The user first, as whoever changes a password does, so that two who meet take turns.
+        if await session.get(UserRow, user, with_for_update=True) is None:
+            raise NotFound(f"there is no user {user}", subject=user, reason="USER_NOT_FOUND")
         made_with = await _good(session, parent) if parent else None
         until = min(moment + lifetime, *_ends(made_with, certificate), LATEST)
         await session.execute(delete(TokenRow).where(TokenRow.ended < moment - KEPT))
-        if await session.get(UserRow, user, with_for_update=True) is None:
-            raise NotFound(f"there is no user {user}", subject=user, reason="USER_NOT_FOUND")
         await self._make_place(session, user, label)
         token = PREFIX + secrets.token_urlsafe(32)
         row = TokenRow(

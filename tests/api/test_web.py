@@ -47,7 +47,7 @@ class TestWithoutTables:
         assert answer.status_code == 503
         lines = answer.text.splitlines()
         newest = schema.newest()
-        assert lines[0] == f"[-]database: not at {newest}: run python -m store migrate"
+        assert lines[0] == f"[-]database: not migrated to {newest}: run python -m store migrate"
         assert lines[-1] == "not ready"
         assert (await fetched(addresses, "/livez")).status_code == 200
 

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from sqlalchemy import text
 from temporalio.testing import WorkflowEnvironment
 
 from store import schema
@@ -105,6 +106,21 @@ async def test_it_waits_for_tables_until_it_is_told_to_stop(
     async with running(WORKER, environment=environment) as process:
         line = await told(process, "waiting for the database")
         assert "migrated" in line["error"]
+        process.send_signal(signal.SIGTERM)
+        async with limit(30):
+            assert await process.wait() == 0
+
+
+async def test_it_says_that_the_database_is_newer_and_ends_when_it_is_told_to(
+    environment: dict[str, str], migrated_file: Path
+) -> None:
+    database = Database(f"sqlite+aiosqlite:///{migrated_file}")
+    async with database.session(writes=True) as session:
+        await session.execute(text("UPDATE alembic_version SET version_num = 'r9999'"))
+    await database.close()
+    async with running(WORKER, environment=environment) as process:
+        line = await told(process, "waiting for the database")
+        assert "newer than this program: it is at r9999" in line["error"]
         process.send_signal(signal.SIGTERM)
         async with limit(30):
             assert await process.wait() == 0

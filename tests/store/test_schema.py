@@ -13,7 +13,7 @@ from pytest_alembic import MigrationContext, runner
 from pytest_alembic import tests as laws
 from sqlalchemy import Column, Connection, Inspector, Table, inspect, make_url, text
 
-from domain.errors import Unavailable
+from domain.errors import Failed, Unavailable
 from store import schema
 from store.engine import Database
 from store.rows import Moment, Prose, Row
@@ -228,3 +228,20 @@ async def test_the_command_says_what_is_wrong_and_no_password(
     assert said in err
     assert "hunter2" not in err
     assert "Traceback" not in err
+
+
+async def test_a_database_of_a_newer_release_is_named_so_and_left_alone(database: Database) -> None:
+    async with database.session(writes=True) as session:
+        await session.execute(text("UPDATE alembic_version SET version_num = 'r9999'"))
+    try:
+        assert (await schema.lacking(database)).startswith(
+            "newer than this program: it is at r9999"
+        )
+        with pytest.raises(Failed) as refused:
+            await schema.upgrade(database.url.render_as_string(hide_password=False))
+        assert refused.value.reason == "DATABASE_NEWER"
+    finally:  # other tests have the same tables
+        async with database.session(writes=True) as session:
+            again = text("UPDATE alembic_version SET version_num = :newest")
+            await session.execute(again, {"newest": schema.newest()})
+    assert await schema.lacking(database) == ""

@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "r0016"
-down_revision = "r0015"
+revision = "r0015"
+down_revision = "r0014"
 branch_labels = None
 depends_on = None
 
