@@ -35,7 +35,7 @@ from activities.placing import Placing
 from activities.progress import Progress
 from activities.quarantine import Quarantine
 from activities.steering import Steering
-from activities.storage import Storage
+from activities.storage import Shown, Storage
 from activities.storage_watch import StorageWatch
 from activities.sweeping import Sweeping
 from activities.tending import Tending
@@ -132,7 +132,7 @@ class Crew:
             "endpoints": lambda: Endpoints(MaasEndpoints(self._region())),
             "kubeadm": self._kubeadm,
             "kubernetes": self._kubernetes,
-            "storage": lambda: Storage(self._storage()),
+            "storage": self._changes,
             "watching": self._watching,
             "instances": self._instances,
         }
@@ -210,6 +210,10 @@ class Crew:
         session = Session(ceph.urls, ceph.user, ceph.secret, authority=ceph.ca_file)
         makers = identities(session, ceph.conf_file, ceph.keyring_file)
         return self._kept(CephStorage(session, makers, self.vault))
+
+    def _changes(self) -> Storage:
+        shown = Shown(Observations(self._database), self._settings.ceph.name)
+        return Storage(self._storage(), shown=shown)
 
     def _placing(self) -> Placing:
         database = self._database

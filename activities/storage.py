@@ -1,9 +1,13 @@
 """What is done in Ceph for clusters."""
 
+import asyncio
+from contextlib import suppress
+from typing import NamedTuple
+
 from temporalio import activity
 
 from activities.waiting import MOVING, for_a_while, news
-from domain.errors import Failed, Unavailable
+from domain.errors import DomainError, Failed, Unavailable
 from domain.share import Identity, PoolMade, PoolWanted
 from domain.storage_gates import (
     alarming,
@@ -16,6 +20,7 @@ from domain.storage_gates import (
 )
 from domain.storage_plan import Marking, OsdMark, Renewal, Target
 from domain.storage_ports import Storage as Port
+from store.observations import Observations
 
 CALM_LOOKS = 3
 APART_SECONDS = 5.0
@@ -23,20 +28,55 @@ APART_SECONDS = 5.0
 says that all is well while it has not found out yet."""
 
 
+SHOWN_SECONDS = 10.0
+"""How long a pool may take to show in what the manager says of the whole cluster."""
+
+
+class Shown(NamedTuple):
+    """Where what is seen of a Ceph cluster is written down for all who ask."""
+
+    observations: Observations
+    cluster: str
+
+
 class Storage:
-    def __init__(self, storage: Port, *, apart_seconds: float = APART_SECONDS) -> None:
+    def __init__(
+        self, storage: Port, *, shown: Shown | None = None, apart_seconds: float = APART_SECONDS
+    ) -> None:
+        """`shown`: where a change is to be seen once it is done. None: with the watch's next
+        look."""
         self._storage = storage
+        self._shown = shown
         self._apart_seconds = apart_seconds
 
     @activity.defn(name="storage.ensure_pool")
     async def ensure_pool(self, wanted: PoolWanted) -> PoolMade:
         """Safe to repeat: what is there and ours is brought into line."""
-        return await self._storage.ensure_pool(wanted)
+        made = await self._storage.ensure_pool(wanted)
+        await self._show(wanted.name, there=True)
+        return made
 
     @activity.defn(name="storage.delete_pool")
     async def delete_pool(self, wanted: PoolWanted) -> None:
         """Safe to repeat: none there is success, and what is not ours stays."""
         await self._storage.delete_pool(wanted)
+        await self._show(wanted.name, there=False)
+
+    async def _show(self, pool: str, *, there: bool) -> None:
+        """Have it seen by whoever lists pools from now on, so that reads follow writes. That is no
+        reason to fail: the watch sees it in a moment."""
+        if self._shown is None:
+            return
+        observations, cluster = self._shown
+        with suppress(DomainError, TimeoutError):
+            async with asyncio.timeout(SHOWN_SECONDS):
+                last = (await observations.newest(cluster)).look
+                while True:
+                    seen = await self._storage.observe()
+                    if any(each.name == pool for each in seen.pools) is there:
+                        break
+                    await asyncio.sleep(0.2)
+                await observations.keep(cluster, last.model_copy(update={"observation": seen}))
 
     @activity.defn(name="storage.ensure_identity")
     async def ensure_identity(self, identity: Identity) -> None:

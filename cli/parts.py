@@ -19,6 +19,12 @@ READY_SECONDS = 60.0
 STOP_SECONDS = 45.0
 """How long a part may take to drain; longer than any of them gives its own work."""
 
+FIRST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 1.0, 30.0
+"""Before a part that has ended is started again: the longer, the sooner it ended each time."""
+
+STEADY_SECONDS = 60.0
+"""A part that ran for so long begins with the shortest pause again."""
+
 LOOK_SECONDS = 0.05
 TAIL_LINES = 5
 DIES_WITH_PARENT = 1
@@ -38,18 +44,33 @@ class Part:
     """What is set for it alone, unless it is set for all."""
 
 
+@dataclass
+class Running:
+    """A part, and the process that it is at the moment."""
+
+    part: Part
+    process: asyncio.subprocess.Process
+
+
 class Site:
     """The parts that run."""
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
-        self._running: list[tuple[Part, asyncio.subprocess.Process]] = []
+        self._running: list[Running] = []
+        self.ends = 0
+        """How often a part has ended by itself."""
 
     async def start(self, part: Part) -> None:
         """Start a part and return once it works. A Complaint names its log if it does not."""
         log = self._logs / f"{part.name}.log"
+        process = await self._process(part, log)
+        self._running.append(Running(part, process))
+        await _works(part, process, log)
+
+    async def _process(self, part: Part, log: Path) -> asyncio.subprocess.Process:
         with log.open("ab") as file:
-            process = await asyncio.create_subprocess_exec(
+            return await asyncio.create_subprocess_exec(
                 *part.command,
                 env={**part.environment, **os.environ},
                 stdin=asyncio.subprocess.DEVNULL,
@@ -58,45 +79,41 @@ class Site:
                 start_new_session=True,  # Ctrl-C is ours to pass on, in our order
                 preexec_fn=_die_with_parent,
             )
-        self._running.append((part, process))
-        deadline = asyncio.get_running_loop().time() + READY_SECONDS
-        while not await part.ready():
-            if process.returncode is not None:
-                raise Complaint(
-                    f"{part.name} ended at once with exit code {process.returncode}",
-                    lines=last_lines(log),
-                    do=f"read {log}",
-                )
-            if asyncio.get_running_loop().time() > deadline:
-                raise Complaint(
-                    f"{part.name} did not come up within {READY_SECONDS:g} s",
-                    lines=last_lines(log),
-                    do=f"read {log}",
-                )
-            await asyncio.sleep(LOOK_SECONDS)
 
-    async def ended(self) -> Complaint:
-        """Wait until a part ends by itself, which none should, and say which."""
-        waits = {
-            asyncio.create_task(process.wait()): (part, process) for part, process in self._running
-        }
-        try:
-            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in waits:
-                task.cancel()
-        part, process = waits[done.pop()]
-        log = self._logs / f"{part.name}.log"
-        return Complaint(
-            f"{part.name} ended with exit code {process.returncode}; the others were stopped",
-            lines=last_lines(log),
-            do=f"read {log}, then start again: everything accepted goes on where it was",
-        )
+    async def tend(self, say: Callable[[str], None]) -> None:
+        """Start every part again that ends by itself, and say so, until cancelled. What one of them
+        had accepted is in the database or in Temporal, and goes on."""
+        async with asyncio.TaskGroup() as tending:
+            for running in self._running:
+                tending.create_task(self._tended(running, say))
+
+    async def _tended(self, running: Running, say: Callable[[str], None]) -> None:
+        loop, pause = asyncio.get_running_loop(), FIRST_PAUSE_SECONDS
+        log = self._logs / f"{running.part.name}.log"
+        while True:
+            began = loop.time()
+            code = await running.process.wait()
+            self.ends += 1
+            if loop.time() - began >= STEADY_SECONDS:
+                pause = FIRST_PAUSE_SECONDS
+            say(
+                f"{running.part.name} ended with exit code {code} (read {log}); it is started "
+                f"again in {pause:g} s"
+            )
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, MOST_PAUSE_SECONDS)
+            running.process = await self._process(running.part, log)
+            try:
+                await _works(running.part, running.process, log)
+            except Complaint as complaint:
+                say(str(complaint))
+            else:
+                say(f"{running.part.name} is up again")
 
     async def stop(self) -> None:
         """Stop every part, the last started first, and give each its time to drain."""
         while self._running:
-            _, process = self._running.pop()
+            process = self._running.pop().process
             if process.returncode is not None:
                 continue
             with suppress(ProcessLookupError):
@@ -107,6 +124,25 @@ class Site:
                 with suppress(ProcessLookupError):
                     process.kill()
                 await process.wait()
+
+
+async def _works(part: Part, process: asyncio.subprocess.Process, log: Path) -> None:
+    """Wait until a part works. A Complaint says why it does not."""
+    deadline = asyncio.get_running_loop().time() + READY_SECONDS
+    while not await part.ready():
+        if process.returncode is not None:
+            raise Complaint(
+                f"{part.name} ended at once with exit code {process.returncode}",
+                lines=last_lines(log),
+                do=f"read {log}",
+            )
+        if asyncio.get_running_loop().time() > deadline:
+            raise Complaint(
+                f"{part.name} did not come up within {READY_SECONDS:g} s",
+                lines=last_lines(log),
+                do=f"read {log}",
+            )
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 def refuse_taken_ports(parts: Sequence[Part]) -> None:

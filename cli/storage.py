@@ -1,5 +1,6 @@
 """What is known of Ceph. What is changed in it is in `cli/caring.py`."""
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -36,7 +37,7 @@ RESOURCES = (
 )
 RADAR = (
     Column("FIGURE", lambda it: it["figure"]),
-    Column("OF 100", lambda it: f"{it['value']:.1f}"),
+    Column("OF 100", lambda it: "unknown" if it["value"] is None else f"{it['value']:.1f}"),
 )
 POOL = "CephBlockPool"
 
@@ -46,32 +47,63 @@ POOL = "CephBlockPool"
 async def status(call: Call) -> None:
     """Show how Ceph is.
 
-    The figures are those of the last look, every 15 s unless set otherwise. HEALTH_OFFLINE means
-    that there is no news: then they are the last ones there were."""
+    The figures are those of the last look, every 15 s unless set otherwise. While Ceph's manager
+    gives no answer, what only it can tell is unknown, with the time when it was last seen.
+    HEALTH_OFFLINE means that there is no news: then the figures are the last ones there were."""
     from protos.gen.koor.api.services.stats.stats_pb2 import GetClusterStatsRequest
 
     reply, beside = await call.ask_all(_stats(call).GetClusterStats, GetClusterStatsRequest())
-    document = {**_cluster(reply.stats), "observed_at": beside.get("windlass-observed-at", "")}
+    document = {
+        **_cluster(reply.stats),
+        "observed_at": beside.get("windlass-observed-at", ""),
+        "source": beside.get("windlass-source", ""),
+        "last_seen": _ages(beside),
+    }
     call.page.one(document, f"storage/{document['id']}", lambda: _told(document))
 
 
 def _told(it: Document) -> "RenderableType":
-    mon, osd, used = it["mon"], it["osd"], it["usage"]
-    share = 100 * used["used"] / used["total"] if used["total"] else 0.0
+    mon, ages = it["mon"], it["last_seen"]
+
+    def told(figure: str, text: Callable[[], str]) -> str:
+        if figure in ages:
+            return f"unknown, last seen {documents.on_the_wall(ages[figure])}"
+        return text()
+
+    groups = told("placement-groups", lambda: str(it["active_clean"]))
     lines = [
         f"{it['status']}   seen {documents.on_the_wall(it['observed_at'])}",
         *(f"  {check}" for check in it["checks"]),
         f"mons      {mon['daemons']}, in quorum: {mon['quorum'] or 'none'}",
         f"managers  {it['mgr']['active'] or 'none'}, standing by: {len(it['mgr']['standbys'])}",
-        f"osds      {osd['count']}: {osd['up']} up, {osd['in']} in",
-        f"mds       {it['mds']['up']} up, standing by: {it['mds']['standbys']}",
-        f"gateways  {it['rgw']['active']}",
-        f"pools     {it['pools']}, placement groups active and clean: {it['active_clean']}",
-        f"objects   {it['objects']}, {it['stored']}",
-        f"space     {share:.1f}% of {used['total'] / 1024**3:.1f} GiB used",
-        f"clients   {it['io']['read']}, {it['io']['write']}",
+        f"osds      {told('osds', lambda: _osds(it['osd']))}",
+        f"mds       {told('file-systems', lambda: _mds(it['mds']))}",
+        f"gateways  {told('gateways', lambda: str(it['rgw']['active']))}",
+        f"pools     {it['pools']}, placement groups active and clean: {groups}",
+        f"objects   {told('objects', lambda: ', '.join((str(it['objects']), it['stored'])))}",
+        f"space     {told('capacity', lambda: _space(it['usage']))}",
+        f"clients   {told('rates', lambda: ', '.join((it['io']['read'], it['io']['write'])))}",
     ]
     return "\n".join(map(tame, lines))
+
+
+def _osds(osd: Document) -> str:
+    return f"{osd['count']}: {osd['up']} up, {osd['in']} in"
+
+
+def _mds(mds: Document) -> str:
+    return f"{mds['up']} up, standing by: {mds['standbys']}"
+
+
+def _space(used: Document) -> str:
+    share = 100 * used["used"] / used["total"] if used["total"] else 0.0
+    return f"{share:.1f}% of {used['total'] / 1024**3:.1f} GiB used"
+
+
+def _ages(beside: Mapping[str, str]) -> dict[str, str]:
+    """When each figure was last seen that nobody can tell now."""
+    pairs = (each.partition("=") for each in beside.get("windlass-ages", "").split(",") if each)
+    return {name: at for name, _, at in pairs}
 
 
 @app.command("nodes")
@@ -104,9 +136,16 @@ async def radar(call: Call) -> None:
     the checks of windlass storage status beside it."""
     from protos.gen.koor.api.services.stats.stats_pb2 import GetClusterRadarRequest
 
-    reply = await call.ask(_stats(call).GetClusterRadar, GetClusterRadarRequest())
+    reply, beside = await call.ask_all(_stats(call).GetClusterRadar, GetClusterRadarRequest())
+    unknown = set(beside.get("windlass-unknown", "").split(","))
     figures = ("cluster_health", "nodes_health", "capacity_available", "stability", "reliability")
-    found = [{"figure": name, "value": getattr(reply.radar, name)} for name in figures]
+    found = [
+        {
+            "figure": name,
+            "value": None if name in unknown else round(getattr(reply.radar, name), 1),
+        }
+        for name in figures
+    ]
     call.page.many(found, RADAR, lambda it: f"figure/{it['figure']}", none="there are none")
 
 
@@ -181,35 +220,45 @@ async def _shown(call: Call) -> None:
 
 
 def _cluster(stats: "stats_pb2.ClusterStats") -> Document:
+    """What is unset is unknown, which is null."""
     services, data = stats.services, stats.data
+    groups, objects = data.pools.HasField("pgs"), data.HasField("objects")
     return {
         "id": stats.id,
         "status": stats.status,
         "checks": [each.description for each in stats.crashes],
         "mon": {"daemons": services.mon.daemon_count, "quorum": services.mon.quorum},
         "mgr": {"active": services.mgr.active, "standbys": list(services.mgr.standbys)},
-        "mds": {"up": services.mds.daemons_up, "standbys": services.mds.hot_standby_count},
+        "mds": {"up": services.mds.daemons_up, "standbys": services.mds.hot_standby_count}
+        if services.HasField("mds")
+        else None,
         "osd": {
             "count": services.osd.osd_count,
             "up": services.osd.osd_up,
             "in": services.osd.osd_in,
-        },
-        "rgw": {"active": services.rgw.active_daemon},
+        }
+        if services.HasField("osd")
+        else None,
+        "rgw": {"active": services.rgw.active_daemon} if services.HasField("rgw") else None,
         "pools": data.pools.pools,
-        "active_clean": data.pools.pgs.active_clean,
-        "objects": data.objects.object_count,
-        "stored": data.objects.size,
+        "active_clean": data.pools.pgs.active_clean if groups else None,
+        "objects": data.objects.object_count if objects else None,
+        "stored": data.objects.size if objects else None,
         "usage": {
             "used": data.usage.used,
             "available": data.usage.available,
             "total": data.usage.total,
-        },
+        }
+        if data.HasField("usage")
+        else None,
         "io": {
             "read": stats.iops.client_read,
             "write": stats.iops.client_write,
             "reads": stats.iops.client_read_ops,
             "writes": stats.iops.client_write_ops,
-        },
+        }
+        if stats.HasField("iops")
+        else None,
     }
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from cli.calling import Call, complain
+from cli.calling import Call
 from cli.cloudlets import EXEC_HINT, NAMES, OPERATOR, raise_cloudlets
 from cli.complaints import Code, Complaint
 from cli.fleet import agents, first_app, first_instance, manager
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 FIRST = "hello"
 POOL, WORKERS = "worker", 2
+AGAIN_SECONDS = 2.0
 
 
 async def run(call: Call, *, cluster: bool = True) -> int:
@@ -37,6 +38,7 @@ async def run(call: Call, *, cluster: bool = True) -> int:
     from cli.config import loaded
 
     settings = loaded()
+    refuse_encryption(settings)
     call.address, call.token = settings.grpc_address, ""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -56,6 +58,19 @@ async def run(call: Call, *, cluster: bool = True) -> int:
         finally:
             call.page.err.print("stopping …")
             await site.stop()
+
+
+def refuse_encryption(settings: "Settings") -> None:
+    """Complain at once of settings that a site on this machine cannot go by: its parts talk to one
+    another on loopback, in the clear."""
+    said = settings.tls.model_dump(exclude_defaults=True)
+    if said:
+        names = ", ".join(f"WINDLASS_TLS__{name.upper()}" for name in sorted(said))
+        raise Complaint(
+            f"windlass up runs a site on loopback without encryption, and {names} is set",
+            do="leave it out here (env -u), or run the parts by themselves: "
+            "docs/operating.md#processes",
+        )
 
 
 async def _until(stop: asyncio.Event, work: "asyncio.Task[int]") -> int:
@@ -88,21 +103,32 @@ async def _whole(
         await start(part)
     fleet = agents(settings)
     await asyncio.gather(*map(start, [*fleet, *([manager(settings)] if fleet else [])]))
-    ended = asyncio.create_task(site.ended())
+    out.print(_addresses(settings, first=first), markup=False)
+    tending = asyncio.create_task(site.tend(lambda said: call.page.err.print(said, markup=False)))
     try:
         if cluster:
-            making = asyncio.create_task(_firsts(call, settings, out))
-            await asyncio.wait([making, ended], return_when=asyncio.FIRST_COMPLETED)
-            making.cancel()  # if a part has ended, nobody carries it on
-            if not ended.done():
-                await making
-        if not ended.done():
-            out.print(_summary(settings, cluster=cluster, first=first), markup=False)
-        complaint = await ended
+            await _made_firsts(call, settings, site)
+        out.print(_hints(cluster=cluster), markup=False)
+        await tending
     finally:
-        ended.cancel()
-    complain(call.page, complaint)
-    return complaint.code
+        tending.cancel()
+        await asyncio.wait([tending])
+    return Code.OK
+
+
+async def _made_firsts(call: Call, settings: "Settings", site: Site) -> None:
+    """Make the first things. If a part ended meanwhile it is started again, and so is this: what is
+    there is taken up."""
+    import grpc
+
+    while True:
+        ends = site.ends
+        try:
+            return await _firsts(call, settings, call.page.out)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.UNAVAILABLE or site.ends == ends:
+                raise
+        await asyncio.sleep(AGAIN_SECONDS)
 
 
 async def _firsts(call: Call, settings: "Settings", out: "Console") -> None:
@@ -149,7 +175,8 @@ async def _first_cluster(call: Call, out: "Console") -> None:
     judged(await watch(call.channel, operation, console=out), SUCCEEDED)
 
 
-def _summary(settings: "Settings", *, cluster: bool, first: str) -> str:
+def _addresses(settings: "Settings", *, first: str) -> str:
+    """Where everything is, told before anything is waited for."""
     temporal = settings.temporal
     host = temporal.address.rpartition(":")[0]
     ui = f"http://{host}:{temporal.ui_port}" if temporal.embedded else "where Temporal runs"
@@ -169,10 +196,13 @@ def _summary(settings: "Settings", *, cluster: bool, first: str) -> str:
         )
     lines += [
         f"  state, logs  {settings.state}/   (delete it to begin anew; nothing is kept elsewhere)",
-        "",
-        "try next, in another terminal:",
     ]
-    lines += [f"  {command}" for command in (CLUSTER_HINTS if cluster else HINTS)]
+    return "\n".join(lines)
+
+
+def _hints(*, cluster: bool) -> str:
+    commands = [f"  {command}" for command in (CLUSTER_HINTS if cluster else HINTS)]
+    lines = ["", "try next, in another terminal:", *commands]
     return "\n".join([*lines, "", "up. Ctrl-C stops everything."])
 
 

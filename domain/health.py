@@ -218,7 +218,7 @@ def judge(watched: Watched, sight: Sight, tolerance: Tolerance) -> Finding:
     quorum = inside is None or inside.has_quorum
     patience = timedelta(seconds=tolerance.silent_seconds)
     down = before.phase is Phase.ERROR or not quorum or sight.taken - since >= patience
-    silence = f"the API has given no answer since {since:%Y-%m-%d %H:%M:%S} UTC: {why}"
+    silence = silent(since, why)
     return Finding(
         phase=Phase.ERROR if down and not watched.waits else before.phase,
         trouble=_told([silence] if quorum else [_lost_quorum(inside), silence]),
@@ -226,6 +226,20 @@ def judge(watched: Watched, sight: Sight, tolerance: Tolerance) -> Finding:
         why=why,
         inside=inside,
         slots=tuple(_unheard(state, sight, down) for state in before.slots),
+    )
+
+
+def silent(since: datetime, why: str) -> str:
+    """How a silence is called, wherever it is told of."""
+    return f"the API has given no answer since {since:%Y-%m-%d %H:%M:%S} UTC: {why}"
+
+
+def unheard(states: Iterable[SlotState]) -> tuple[SlotState, ...]:
+    """The slots as they are to be shown while the API says nothing: what was known of nodes is no
+    news. What is written of them stays until the silence counts as down."""
+    return tuple(
+        state.model_copy(update={"phase": SlotPhase.LOST}) if state.phase in WATCHED else state
+        for state in states
     )
 
 

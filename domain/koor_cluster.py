@@ -3,6 +3,7 @@
 from domain.ceph_releases import KNOWN, newest
 from domain.frozen import Frozen
 from domain.radar import Stability
+from domain.storage import Figure
 from domain.storage_home import oldest
 from domain.storage_look import Look
 from domain.upgrade_policy import UpgradePolicy
@@ -20,7 +21,7 @@ class Totals(Frozen):
     """What all nodes have together. None: nobody can tell."""
 
     nodes: int
-    storage_bytes: int
+    storage_bytes: int | None
     cpus: float | None = None
     memory_bytes: int | None = None
 
@@ -29,7 +30,7 @@ class Totals(Frozen):
         """Whether that is the least that a cluster is recommended to have."""
         return (
             self.nodes >= FEWEST_NODES
-            and self.storage_bytes >= FEWEST_BYTES
+            and (self.storage_bytes or 0) >= FEWEST_BYTES
             and (self.cpus or 0) >= FEWEST_CPUS
             and (self.memory_bytes or 0) >= FEWEST_MEMORY
         )
@@ -82,7 +83,8 @@ def totals(look: Look) -> Totals:
     """Of all nodes of its Kubernetes, or else of its hosts, whose processors nobody tells."""
     if look.home is None:
         seen = look.observation
-        return Totals(nodes=len(seen.hosts), storage_bytes=seen.capacity.total)
+        known = seen.knows(Figure.CAPACITY)
+        return Totals(nodes=len(seen.hosts), storage_bytes=seen.capacity.total if known else None)
     members = look.home.members
     return Totals(
         nodes=len(members),

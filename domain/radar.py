@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from domain.frozen import Frozen
-from domain.reliability import Score
-from domain.storage import Capacity, Check, Light, Observation
+from domain.reliability import ALL_PARTS, Score
+from domain.storage import Capacity, Check, Figure, Light, Observation
 from domain.storage_resources import Standing
 
 BEST = 100.0
@@ -45,11 +45,13 @@ MOST_WITHOUT_SPARE = 50.0
 
 
 class Radar(Frozen):
+    """To one decimal. None: nobody can tell."""
+
     health: float
-    nodes: float
-    capacity: float
+    nodes: float | None
+    capacity: float | None
     stability: float
-    reliability: float
+    reliability: float | None
 
 
 def radar(
@@ -58,15 +60,18 @@ def radar(
     nodes: Sequence[Standing],
     parts: Sequence[Score],
     how: Stability = Stability.CHECKS,
+    unknown: frozenset[Figure] = frozenset(),
 ) -> Radar:
-    """The figures for what was seen, in the light that it is shown in, with its nodes and parts."""
+    """The figures for what was seen, in the light that it is shown in, with its nodes and parts,
+    and what of all that is unknown."""
     ready = sum(each is Standing.READY for each in nodes)
+    share = round(BEST * ready / len(nodes), 1) if nodes else 0.0
     return Radar(
         health=HEALTH[light],
-        nodes=BEST * ready / len(nodes) if nodes else 0.0,
-        capacity=capacity(seen.capacity),
+        nodes=None if Figure.HOSTS in unknown else share,
+        capacity=None if Figure.CAPACITY in unknown else capacity(seen.capacity),
         stability=STABILITY[how](seen.checks),
-        reliability=reliable(parts),
+        reliability=None if unknown.intersection(ALL_PARTS) else round(reliable(parts), 1),
     )
 
 

@@ -6,7 +6,7 @@ little DEGRADED. What was never seen has no score at all."""
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
-from domain.storage import FileSystem, Gateway, Mon, Observation, Pool
+from domain.storage import Figure, FileSystem, Gateway, Mon, Observation, Pool
 
 
 class Score(IntEnum):
@@ -70,7 +70,9 @@ def cluster(seen: Observation) -> Score:
 
 
 def managers(seen: Observation) -> Score:
-    return pair(bool(seen.manager.active) + len(seen.manager.standbys))
+    """One that gives no answer is none."""
+    active = bool(seen.manager.active) and not seen.manager.silent
+    return pair(active + len(seen.manager.standbys))
 
 
 def file_system(it: FileSystem, seen: Observation) -> Score:
@@ -93,6 +95,12 @@ def object_store(zone: str, ready: int, seen: Observation) -> Score:
         if "rgw" in each.applications and each.name.startswith(own)
     ]
     return min([pair(ready), *kept])
+
+
+PLACES = (Figure.OSDS, Figure.GROUPS)
+"""What has to be known to say how well data is kept."""
+
+ALL_PARTS = (*PLACES, Figure.FILE_SYSTEMS, Figure.GATEWAYS)
 
 
 def parts(seen: Observation) -> list[Score]:

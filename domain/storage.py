@@ -32,6 +32,20 @@ class Source(StrEnum):
     """All of it is old."""
 
 
+class Figure(StrEnum):
+    """What can be known, or not, by itself."""
+
+    FILE_SYSTEMS = "file-systems"
+    GATEWAYS = "gateways"
+    GROUPS = "placement-groups"
+    OBJECTS = "objects"
+    CAPACITY = "capacity"
+    RATES = "rates"
+    HOSTS = "hosts"
+    VERSIONS = "versions"
+    OSDS = "osds"
+
+
 class Check(Frozen):
     """A health check that fails."""
 
@@ -65,6 +79,8 @@ class Manager(Frozen):
     standbys: tuple[str, ...] = ()
     since: datetime | None = None
     """When the active one last changed."""
+    silent: bool = False
+    """Whether it gave no answer, whatever the mons think: they miss it half a minute later."""
 
 
 class FileSystem(Frozen):
@@ -126,6 +142,8 @@ class Pool(Frozen):
     most_bytes: int = 0
     """Its quota. 0: none."""
     applications: tuple[str, ...] = ()
+    full: bool = False
+    """Whether it takes no more: its quota is reached, or the OSDs under it are full."""
 
     @property
     def coding_chunks(self) -> int:
@@ -193,6 +211,17 @@ class Observation(Frozen):
     """Those that daemons run, each once, the oldest first. Empty: nobody tells."""
     release: str = ""
     """The oldest that OSDs may be of, by its name: `reef`."""
+    ages: Mapping[Figure, datetime] = {}
+    """Of the figures that the present source cannot tell, when they were last seen. All others were
+    seen `at`."""
+
+    def knows(self, *figures: Figure) -> bool:
+        """Whether the present source can tell these. What it cannot is shown as unknown: what they
+        were is no news, however recent the look."""
+        return self.ages.keys().isdisjoint(figures)
+
+    def seen_at(self, figure: Figure) -> datetime:
+        return self.ages.get(figure, self.at)
 
     @property
     def managers(self) -> tuple[str, ...]:

@@ -161,6 +161,12 @@ def mons(status: Document) -> Mons:
     )
 
 
+def addresses(health: Document) -> dict[str, str]:
+    """Where each mon listens, with its port."""
+    monmap = health["mon_status"]["monmap"]
+    return {mon["name"]: mon.get("public_addr", "") for mon in monmap["mons"]}
+
+
 def _address(said: str) -> str:
     """`10.0.0.7` of `10.0.0.7:6809/5996`."""
     return said.partition("/")[0].rpartition(":")[0].strip("[]")
@@ -238,9 +244,15 @@ def pools(health: Document) -> tuple[Pool, ...]:
                 objects=stats.get("objects", 0),
                 most_bytes=each.get("quota_max_bytes", 0),
                 applications=tuple(sorted(each.get("application_metadata", ()))),
+                full=is_full(each.get("flags_names", "")),
             )
         )
     return tuple(read)
+
+
+def is_full(flags: str) -> bool:
+    """Whether a pool takes no more, by its flags: `hashpspool,full,full_quota`."""
+    return "full" in flags.split(",")
 
 
 def failure_domain(steps: Iterable[Document]) -> str:

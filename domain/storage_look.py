@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from domain import reliability, storage_resources
 from domain.frozen import Frozen
 from domain.reliability import Score
-from domain.storage import Light, Observation, Source
+from domain.storage import Figure, Light, Observation, Source
 from domain.storage_home import Deployed, Home
 from domain.storage_resources import Resource, Standing, StorageNode
 
@@ -36,6 +36,16 @@ class Seen(Frozen):
     def source(self, now: datetime) -> Source:
         """Whose word that is."""
         return self.look.observation.source if self._is_news(now) else Source.NOBODY
+
+    @property
+    def shown(self) -> Look:
+        """What to show. A manager that gave no answer to the last look is gone, until it does."""
+        if not self.trouble or self.look.observation.manager.silent:
+            return self.look
+        seen = self.look.observation
+        manager = seen.manager.model_copy(update={"silent": True})
+        observation = seen.model_copy(update={"manager": manager})
+        return self.look.model_copy(update={"observation": observation})
 
     def _is_news(self, now: datetime) -> bool:
         observation = self.look.observation
@@ -77,6 +87,12 @@ def deployments(name: str, look: Look, light: Light) -> list[Resource]:
     ]
 
 
+def unknown(look: Look) -> frozenset[Figure]:
+    """What nobody can tell at the moment. Nodes of a Kubernetes are its own to tell."""
+    at_home = {Figure.HOSTS} if look.home and any(it.stores for it in look.home.members) else set()
+    return frozenset(look.observation.ages) - at_home
+
+
 def parts(look: Look) -> list[Score]:
     """Everything whose loss would be noticed."""
     driver = look.home.provisioners if look.home else []
@@ -98,10 +114,24 @@ def _scored(it: Resource, seen: Observation) -> Resource:
     }
     known = reliability.cluster(seen) if it.kind == "CephCluster" and it.name else None
     score = scores.get((it.kind, it.name), known)
-    return storage_resources.capped(it.model_copy(update={"score": score}))
+    if not seen.knows(*NEEDED.get(it.kind, ())):
+        score = None
+    full = it.kind == "CephBlockPool" and any(
+        each.full for each in seen.pools if each.name == it.name
+    )
+    update = {"score": score, **({"standing": Standing.NOT_READY} if full else {})}
+    return storage_resources.capped(it.model_copy(update=update))
 
 
-def _of_group(it: Deployed, home: Home, seen: Observation) -> Score:
+NEEDED: dict[str, tuple[Figure, ...]] = {
+    "CephCluster": reliability.PLACES,
+    "CephFilesystem": (Figure.FILE_SYSTEMS,),
+    "CephObjectStore": (Figure.GATEWAYS,),
+}
+"""What has to be known to score these kinds."""
+
+
+def _of_group(it: Deployed, home: Home, seen: Observation) -> Score | None:
     """Rook runs every mon and every OSD as a deployment of one, so their group is scored; whatever
     is one by design is well while it is ready."""
     ready = sum(each.ready for each in home.deployments if each.group == it.group)
@@ -109,7 +139,9 @@ def _of_group(it: Deployed, home: Home, seen: Observation) -> Score:
         case "rook-ceph-mon":
             return reliability.mons(seen.mons.all)
         case "rook-ceph-osd":
-            return reliability.osds(seen)
+            return reliability.osds(seen) if seen.knows(*reliability.PLACES) else None
+        case "rook-ceph-mds" if not seen.knows(Figure.FILE_SYSTEMS):
+            return None
         case "rook-ceph-mds":
             scores = [
                 reliability.metadata_servers(each, seen.standbys) for each in seen.file_systems

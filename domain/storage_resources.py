@@ -10,7 +10,7 @@ from enum import StrEnum
 from domain import reliability
 from domain.frozen import Frozen
 from domain.reliability import Score
-from domain.storage import Host, Light, Observation, Pool, count
+from domain.storage import Figure, Host, Light, Observation, Pool, count
 
 API_VERSION = "ceph"
 GROUP = "DaemonGroup"
@@ -65,10 +65,10 @@ def resources(name: str, seen: Observation, light: Light) -> list[Resource]:
             name,
             STANDING[light],
             len(seen.mons.all),
-            reliability.cluster(seen),
+            reliability.cluster(seen) if seen.knows(*reliability.PLACES) else None,
         ),
         *(
-            _made("CephBlockPool", it.name, _pool(it), it.size, reliability.pool(it))
+            _made("CephBlockPool", it.name, _pool(it, seen), it.size, reliability.pool(it))
             for it in sorted(seen.pools, key=lambda it: it.name)
         ),
         *(
@@ -78,6 +78,7 @@ def resources(name: str, seen: Observation, light: Light) -> list[Resource]:
                 _ready(it.up, it.ranks),
                 it.ranks,
                 reliability.file_system(it, seen),
+                known=seen.knows(Figure.FILE_SYSTEMS),
             )
             for it in sorted(seen.file_systems, key=lambda it: it.name)
         ),
@@ -88,6 +89,7 @@ def resources(name: str, seen: Observation, light: Light) -> list[Resource]:
                 _ready(ready, ready),
                 ready,
                 reliability.object_store(zone, ready, seen),
+                known=seen.knows(Figure.GATEWAYS),
             )
             for zone, ready in reliability.zones(seen.gateways).items()
         ),
@@ -107,19 +109,39 @@ def _groups(seen: Observation) -> Iterator[Resource]:
     up = sum(osd.up for osd in osds)
     in_quorum = len(seen.mons.quorum)
     yield _made(GROUP, "mon", _ready(in_quorum, len(mons)), len(mons), reliability.mons(mons))
-    active = managers if seen.manager.active else 0
+    active = managers if seen.manager.active and not seen.manager.silent else 0
     yield _made(GROUP, "mgr", _ready(active, managers), managers, reliability.managers(seen))
-    yield _made(GROUP, "osd", _ready(up, len(osds)), len(osds), reliability.osds(seen))
+    score = reliability.osds(seen) if seen.knows(*reliability.PLACES) else None
+    known = seen.knows(Figure.OSDS)
+    yield _made(GROUP, "osd", _ready(up, len(osds)), len(osds), score, known=known)
+    known = seen.knows(Figure.FILE_SYSTEMS)
     for it in seen.file_systems:
         score = reliability.metadata_servers(it, seen.standbys)
-        yield _made(GROUP, f"mds.{it.name}", _ready(it.up, it.ranks), it.ranks, score)
+        standing = _ready(it.up, it.ranks)
+        yield _made(GROUP, f"mds.{it.name}", standing, it.ranks, score, known=known)
+    known = seen.knows(Figure.GATEWAYS)
     for zone, ready in reliability.zones(seen.gateways).items():
-        yield _made(GROUP, f"rgw.{zone}", _ready(ready, ready), ready, reliability.pair(ready))
+        score = reliability.pair(ready)
+        yield _made(GROUP, f"rgw.{zone}", _ready(ready, ready), ready, score, known=known)
 
 
-def _made(kind: str, name: str, standing: Standing, wanted: int, score: Score) -> Resource:
+def _made(
+    kind: str,
+    name: str,
+    standing: Standing,
+    wanted: int,
+    score: Score | None,
+    *,
+    known: bool = True,
+) -> Resource:
+    """What the present source cannot know has neither standing nor score."""
     made = Resource(
-        kind=kind, namespace="", name=name, standing=standing, wanted=wanted, score=score
+        kind=kind,
+        namespace="",
+        name=name,
+        standing=standing if known else Standing.UNKNOWN,
+        wanted=wanted,
+        score=score if known else None,
     )
     return capped(made)
 
@@ -142,7 +164,12 @@ def _ready(ready: int, wanted: int) -> Standing:
     return Standing.READY if 0 < wanted <= ready else Standing.NOT_READY
 
 
-def _pool(it: Pool) -> Standing:
+def _pool(it: Pool, seen: Observation) -> Standing:
+    """One that takes no more is not ready, and one of whose groups nobody knows may not be."""
+    if it.full:
+        return Standing.NOT_READY
+    if not seen.knows(Figure.GROUPS):
+        return Standing.UNKNOWN
     inactive = count(it.states, lambda words: "active" not in words)
     return Standing.NOT_READY if inactive else Standing.READY
 
@@ -157,6 +184,8 @@ def _node(host: Host, seen: Observation, light: Light) -> StorageNode:
     osds = [osd for osd in seen.osds.all if osd.host == host.name]
     dead = bool(osds) and not any(osd.up for osd in osds)
     standing = Standing.NOT_READY if host.away or dead else Standing.READY
+    if not dead and not seen.knows(Figure.HOSTS):
+        standing = Standing.UNKNOWN
     return StorageNode(
         name=host.name,
         standing=Standing.UNKNOWN if light is Light.OFFLINE else standing,

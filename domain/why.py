@@ -45,6 +45,14 @@ WORDS: dict[Remedy, str] = {
 }
 """What each remedy is called where it is proposed."""
 
+UNSURE = frozenset({Phase.RUNNING, Phase.DEGRADED})
+"""Phases that say nothing of an API that has been silent since."""
+
+LOOK = (
+    "look whether its control planes run and its endpoint leads to them; if the silence lasts, the "
+    "cluster is called ERROR, and a repair is proposed for nodes that can be mended"
+)
+
 MOST_NODES = 20
 """So many nodes that do not work are told of one by one."""
 
@@ -79,6 +87,8 @@ class Facts(Frozen):
     patients: tuple[Patient, ...]
     trouble: str = ""
     """What the last look found that is not as it should be."""
+    silence: str = ""
+    """How long its API has given no answer, and why. Empty: it did when it was last asked."""
     inside: Inside | None = None
     """What its control planes' hosts said when they were last asked."""
     operation: Operation
@@ -98,7 +108,10 @@ class Reading(Frozen):
 def explain(facts: Facts, prudence: Prudence, now: datetime) -> Reading:
     """Read the facts."""
     cluster = facts.cluster
-    top = Cause(about=f"cluster/{cluster.name}", says=f"{cluster.name} {PHASES[cluster.phase]}")
+    says = PHASES[cluster.phase]
+    if facts.silence and cluster.phase in UNSURE:
+        says = f"may not be usable: {facts.silence}"
+    top = Cause(about=f"cluster/{cluster.name}", says=f"{cluster.name} {says}")
     choice = Choice()
     if not _is_busy(facts):
         silent = facts.inside.silent if facts.inside else ()
@@ -116,7 +129,7 @@ def _is_busy(facts: Facts) -> bool:
 
 def _trouble(facts: Facts) -> Iterator[Cause]:
     """What the last look found, in its own words."""
-    if facts.trouble:
+    if facts.trouble and facts.trouble != facts.silence:
         about = f"cluster/{facts.cluster.name}"
         yield Cause(about=about, says=f"when last looked at: {facts.trouble}", depth=1)
 
@@ -251,6 +264,8 @@ def _advice(facts: Facts, choice: Choice) -> Iterator[Advice]:
         yield Advice(command=command, because=f"{nodes}{by_itself}")
     for text in choice.left_alone:
         yield Advice(command="", because=text)
+    if facts.silence and not _is_busy(facts) and not choice.mending:
+        yield Advice(command="", because=LOOK)
     if not _is_busy(facts):
         yield from _of_upgrade(facts)
         yield from _of_sizes(facts)

@@ -22,10 +22,21 @@ class Pace(Frozen):
     node_ready: float = 1.0
     """From a joined node to a Ready one."""
     upgrade: float = 1.5
+    discovery: float = 3.0
+    """For how long a host that joins asks an API that does not answer, or for a token that is not
+    there. kubeadm does so for five minutes."""
 
 
 INSTANT = Pace(
-    deploy=0, boot=0, cloud_init=0, release=0, initialise=0, join=0, node_ready=0, upgrade=0
+    deploy=0,
+    boot=0,
+    cloud_init=0,
+    release=0,
+    initialise=0,
+    join=0,
+    node_ready=0,
+    upgrade=0,
+    discovery=0,
 )
 
 

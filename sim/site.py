@@ -186,7 +186,7 @@ def compose(
         api_key=api_key,
         domain=domain,
     )
-    storage = SimulatedCluster(ledger, faults, now=clock.now())
+    storage = SimulatedCluster(ledger, faults, clock=clock)
     ceph = SimulatedCeph(storage, faults, clock, password=ceph_password)
     return Site(maas, hosts=hosts, faults=faults, ceph=ceph)
 

@@ -20,7 +20,7 @@ from domain.cluster import (
 )
 from domain.errors import AlreadyExists, NotFound
 from domain.frozen import Frozen
-from domain.health import JUDGED
+from domain.health import JUDGED, unheard
 from domain.operation import (
     SETTLED,
     Ask,
@@ -185,7 +185,8 @@ class Clusters(Store):
         there = select(ClusterRow.uid).where(ClusterRow.name == name, IS_LIVING)
         if not found and await session.scalar(there) is None:
             raise unknown(name)
-        return ClusterNodes(cluster=name, slots=found)
+        shown = unheard(found) if await slots.are_unheard(session, name) else found
+        return ClusterNodes(cluster=name, slots=shown)
 
     @transaction
     async def reach(self, session: AsyncSession, reached: Reached) -> None:

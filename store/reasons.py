@@ -3,6 +3,7 @@
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.health import silent
 from domain.naming import CONTROL_PLANE
 from domain.operation import StepState
 from domain.quarantine import Terms
@@ -13,7 +14,7 @@ from store.clusters import as_cluster, living, seen, unknown
 from store.engine import Database, Store, reading
 from store.quarantine import quarantined
 from store.repairs import as_patient, inside_of
-from store.rows import OperationRow, StepRow
+from store.rows import OperationRow, StepRow, WatchRow
 
 
 class Reasons(Store):
@@ -42,7 +43,10 @@ class Reasons(Store):
             .order_by(StepRow.started.desc())
             .limit(MOST_STUMBLES)
         )
+        watch = await session.get(WatchRow, cluster.uid)
+        quiet = watch.silent_since if watch and seen(cluster) else None
         return Facts(
+            silence=silent(quiet, watch.why) if watch and quiet else "",
             cluster=as_cluster(cluster),
             policy=Policy(cluster.policy),
             wanted={CONTROL_PLANE: masters, **{pool.name: pool.wanted for pool in pools}},

@@ -16,7 +16,7 @@ from domain.naming import CONTROL_PLANE
 from domain.repairs import ANSWERING
 from domain.seen import MachineSeen, NodeSeen
 from domain.upgrades import behind
-from store.rows import ClusterRow, PoolRow, SlotRow
+from store.rows import ClusterRow, PoolRow, SlotRow, WatchRow
 
 
 def slot_row(slot: Slot, ordinal: int, moment: datetime) -> SlotRow:
@@ -39,6 +39,19 @@ def slot_row(slot: Slot, ordinal: int, moment: datetime) -> SlotRow:
         mends=0,
         mended=None,
     )
+
+
+async def are_unheard(session: AsyncSession, name: str) -> bool:
+    """Whether the API of the living cluster of that name gave no answer when it was last asked.
+    What was seen before an operation took over is no news."""
+    quiet = select(ClusterRow.uid).where(
+        ClusterRow.name == name,
+        ClusterRow.phase != Phase.GONE,
+        ClusterRow.trouble != "",
+        WatchRow.cluster == ClusterRow.uid,
+        WatchRow.silent_since.is_not(None),
+    )
+    return await session.scalar(quiet) is not None
 
 
 def pool_row(cluster_uid: str, pool: PoolOrder, ordinal: int) -> PoolRow:

@@ -7,7 +7,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from api.koor.states import RELIABILITY, RESOURCE_STATUS, UPGRADE_MODE
 from domain.koor_cluster import KoorCluster, Totals
 from domain.radar import Radar
-from domain.storage import Light, Observation, Rates
+from domain.storage import Figure, Light, Observation, Rates
 from domain.storage_resources import Resource, StorageNode
 from protos.gen.koor.api.resources.stats import stats_pb2 as pb
 
@@ -28,11 +28,12 @@ def stats(seen: Observation, light: Light) -> pb.ClusterStats:
         crashes=[pb.Crash(description=check.says) for check in seen.checks],
         services=services(seen),
         data=data(seen),
-        iops=iops(seen.rates),
+        iops=iops(seen.rates) if seen.knows(Figure.RATES) else None,
     )
 
 
 def services(seen: Observation) -> pb.Services:
+    """What is unknown is left out."""
     osds = seen.osds.all
     return pb.Services(
         mon=pb.MonService(
@@ -49,19 +50,25 @@ def services(seen: Observation) -> pb.Services:
         mds=pb.MdsService(
             daemons_up=_counted(seen.metadata_servers_up),
             hot_standby_count=_counted(seen.hot_standbys),
-        ),
+        )
+        if seen.knows(Figure.FILE_SYSTEMS)
+        else None,
         osd=pb.OsdService(
             osd_count=_counted(len(osds)),
             osd_up=_counted(sum(osd.up for osd in osds)),
             osd_in=_counted(sum(osd.inside for osd in osds)),
             osd_up_updated_at=_stamp(seen.osds.up_changed),
             osd_in_updated_at=_stamp(seen.osds.in_changed),
-        ),
+        )
+        if seen.knows(Figure.OSDS)
+        else None,
         rgw=pb.RgwService(
             active_daemon=_counted(seen.active_gateways),
             host_count=_counted(len({each.host for each in seen.gateways})),
             zone_count=_counted(len({each.zone for each in seen.gateways})),
-        ),
+        )
+        if seen.knows(Figure.GATEWAYS)
+        else None,
     )
 
 
@@ -69,12 +76,17 @@ def data(seen: Observation) -> pb.Data:
     return pb.Data(
         volumes=_counted(len(seen.file_systems)),
         pools=pb.Pools(
-            pools=_counted(len(seen.pools)), pgs=pb.PGs(active_clean=_counted(seen.clean))
+            pools=_counted(len(seen.pools)),
+            pgs=pb.PGs(active_clean=_counted(seen.clean)) if seen.knows(Figure.GROUPS) else None,
         ),
-        objects=pb.Objects(object_count=_counted(seen.objects), size=size(seen.stored)),
+        objects=pb.Objects(object_count=_counted(seen.objects), size=size(seen.stored))
+        if seen.knows(Figure.OBJECTS)
+        else None,
         usage=pb.Usage(
             used=seen.capacity.used, available=seen.capacity.available, total=seen.capacity.total
-        ),
+        )
+        if seen.knows(Figure.CAPACITY)
+        else None,
     )
 
 
@@ -119,13 +131,29 @@ def node(it: StorageNode) -> pb.NodeInfo:
 
 
 def radar(it: Radar) -> pb.ClusterRadar:
+    """What is unknown is 0, as the contract has no other word for it; which that is stands in the
+    metadata beside the reply."""
     return pb.ClusterRadar(
         cluster_health=it.health,
-        nodes_health=it.nodes,
-        capacity_available=it.capacity,
+        nodes_health=it.nodes or 0.0,
+        capacity_available=it.capacity or 0.0,
         stability=it.stability,
-        reliability=it.reliability,
+        reliability=it.reliability or 0.0,
     )
+
+
+RADAR: dict[str, str] = {
+    "cluster_health": "health",
+    "nodes_health": "nodes",
+    "capacity_available": "capacity",
+    "stability": "stability",
+    "reliability": "reliability",
+}
+"""The fields of that message, and whose figure each is."""
+
+
+def unknown_figures(it: Radar) -> list[str]:
+    return [field for field, name in RADAR.items() if getattr(it, name) is None]
 
 
 def koor_cluster(it: KoorCluster) -> pb.KoorCluster:
@@ -161,7 +189,7 @@ def totals(it: Totals) -> pb.ClusterResources:
     """As Kubernetes writes quantities. What nobody can tell is empty."""
     return pb.ClusterResources(
         nodes=str(it.nodes),
-        storage=f"{it.storage_bytes // 1024}Ki",
+        storage="" if it.storage_bytes is None else f"{it.storage_bytes // 1024}Ki",
         cpu="" if it.cpus is None else f"{it.cpus:g}",
         memory="" if it.memory_bytes is None else f"{it.memory_bytes // 1024}Ki",
     )

@@ -10,7 +10,7 @@ from domain.errors import Conflict, NotFound
 from domain.koor_cluster import Care, koor_cluster
 from domain.radar import radar
 from domain.storage import Light, Source
-from domain.storage_look import Look, deployments, nodes, parts, resources
+from domain.storage_look import Look, deployments, nodes, parts, resources, unknown
 from protos.gen.koor.api.services.stats import stats_pb2 as pb
 from protos.gen.koor.api.services.stats.stats_pb2_grpc import StatsServiceServicer
 
@@ -25,6 +25,14 @@ SOURCE = "windlass-source"
 
 INCOMPLETE = "windlass-incomplete"
 """That which names the kinds that we may not list."""
+
+
+UNKNOWN = "windlass-unknown"
+"""That which names the figures that nobody can tell at the moment; in the reply they are unset, or
+0 where a field has no other way to be."""
+
+AGES = "windlass-ages"
+"""That which says when each of these was last seen: NAME=TIME, by commas."""
 
 
 class View(NamedTuple):
@@ -71,7 +79,10 @@ class StatsService(StatsServiceServicer):
         view = await self._view(context)
         found = [node.standing for node in nodes(view.look, view.light)]
         how = self._care.stability
-        figures = radar(view.look.observation, view.light, found, parts(view.look), how)
+        missing = unknown(view.look)
+        figures = radar(view.look.observation, view.light, found, parts(view.look), how, missing)
+        if names := convert.unknown_figures(figures):
+            self._beside(context, view, (UNKNOWN, ",".join(names)))
         return pb.GetClusterRadarResponse(radar=convert.radar(figures))
 
     async def GetKoorCluster(
@@ -100,7 +111,7 @@ class StatsService(StatsServiceServicer):
                 do=f"leave {CLUSTER} out",
             )
         seen, now = await newest.seen(), datetime.now(UTC)
-        view = View(newest.cluster, seen.look, seen.light(now), seen.source(now))
+        view = View(newest.cluster, seen.shown, seen.light(now), seen.source(now))
         self._beside(context, view)
         return view
 
@@ -108,4 +119,14 @@ class StatsService(StatsServiceServicer):
         """Tell how old all of it is, and what else is to be known."""
         at = view.look.observation.at.isoformat(timespec="milliseconds")
         own = ((REQUEST_ID, running().request_id), (OBSERVED_AT, at), (SOURCE, view.source.value))
-        context.set_trailing_metadata((*own, *more))
+        named = dict((*_ages(view.look), *more))
+        context.set_trailing_metadata((*own, *named.items()))
+
+
+def _ages(look: Look) -> list[tuple[str, str]]:
+    """What is unknown, and since when: as a figure that is not told cannot tell its own age."""
+    ages = {figure: look.observation.ages[figure] for figure in sorted(unknown(look))}
+    if not ages:
+        return []
+    told = [f"{name}={at.isoformat(timespec='milliseconds')}" for name, at in ages.items()]
+    return [(UNKNOWN, ",".join(ages)), (AGES, ",".join(told))]

@@ -1,9 +1,11 @@
 """A Ceph cluster as the domain knows it. Every change is read back before it is believed."""
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
+from clients.ceph.greetings import Greetings
 from clients.ceph.hosts import hosts
 from clients.ceph.identities import Identities
 from clients.ceph.session import Session, unreadable
@@ -12,8 +14,9 @@ from domain.errors import AlreadyExists, Conflict, DomainError, NotFound, Unavai
 from domain.ports import Vault
 from domain.share import Identity, PoolMade, PoolWanted
 from domain.storage import Observation
-from domain.storage_answers import Answers, observed
+from domain.storage_answers import Answers, addresses, observed
 from domain.storage_gates import is_marked
+from domain.storage_mons import without
 from domain.storage_plan import OsdMark, Renewal, Target
 from domain.storage_ports import Upgrades
 
@@ -42,20 +45,38 @@ class CephStorage:
         self._upgrades = upgrades or RestUpgrades(session)
         self._identities = identities
         self._vault = vault
+        self._greetings = Greetings()
+        self._known: dict[str, str] = {}
+        """Where the mons were when it was looked last."""
 
     async def close(self) -> None:
         await self._session.close()
 
     async def observe(self) -> Observation:
-        health = await self._session.get("health/full")
-        summary = await self._session.get("summary")
-        gateways = await self._gateways(health)
+        """As of when it is begun: of two looks the later one has seen what was done in between."""
+        began = datetime.now(UTC)
+        async with asyncio.TaskGroup() as asking:
+            greeted = asking.create_task(self._greetings.silent(self._known))
+            asked = asking.create_task(self._asked())
+        answers, silent = asked.result(), greeted.result()
+        if isinstance(answers, DomainError):
+            raise answers
         try:
-            there = await hosts(self._session, summary)
-            answers = Answers(health, summary, there, gateways)
-            return observed(answers, datetime.now(UTC))
+            seen = observed(answers, began)
+            self._known = addresses(answers.health)
+            return without(seen, silent)
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise unreadable("GET health/full", f"a cluster's health ({error!r:.100})") from error
+
+    async def _asked(self) -> Answers | DomainError:
+        """All that one look asks for, or why it was not told."""
+        try:
+            health = await self._session.get("health/full")
+            summary = await self._session.get("summary")
+            gateways = await self._gateways(health)
+            return Answers(health, summary, await hosts(self._session, summary), gateways)
+        except DomainError as error:
+            return error
 
     async def _gateways(self, health: Any) -> Any:
         """Who serves objects. The answer takes a gateway that answers, and is done without."""

@@ -12,8 +12,11 @@ from pydantic import Field
 
 from sim.faults import Faults
 from sim.ledger import Ledger, Record
+from sim.pace import Clock
 
 GIB = 1024**3
+NOTICED_SECONDS = 2.0
+"""So long after an OSD has died its placement groups are shown as degraded."""
 FEWEST_BYTES = 50 * 1024**2
 """What an empty OSD uses for itself."""
 
@@ -38,6 +41,11 @@ class Pool(Record):
     flags: list[str] = Field(default_factory=lambda: ["hashpspool"])
 
     @property
+    def full(self) -> bool:
+        """Whether its quota is reached."""
+        return 0 < self.most_bytes <= self.stored
+
+    @property
     def min_size(self) -> int:
         return self.size - self.size // 2
 
@@ -51,6 +59,10 @@ class State(Record):
     epoch: int = 1
     pools: dict[str, Pool] = Field(default_factory=dict)
     next_pool: int = 1
+    dead: dict[int, float] = Field(default_factory=dict)
+    """OSDs that send no beacons, and since when somebody knows."""
+    up_changed: float = 0
+    """When that last changed. 0: never."""
     out: list[int] = Field(default_factory=list)
     """OSDs that no data is placed on."""
     version: str = RELEASE
@@ -87,8 +99,9 @@ FIRST_POOLS = {
 class SimulatedCluster:
     """Three hosts with two OSDs each, three mons, two managers, a file system and two gateways."""
 
-    def __init__(self, ledger: Ledger, faults: Faults, *, now: float) -> None:
-        self._ledger, self._faults = ledger, faults
+    def __init__(self, ledger: Ledger, faults: Faults, *, clock: Clock) -> None:
+        self._ledger, self._faults, self._clock = ledger, faults, clock
+        now = clock.now()
         known = ledger.recall("ceph", State).get("cluster")
         self.state = known or State(fsid=str(uuid.uuid4()), born=now, changed=now)
         if known is None:
@@ -107,8 +120,20 @@ class SimulatedCluster:
         return HOSTS[osd // OSDS_PER_HOST]
 
     def dead(self) -> frozenset[int]:
-        """The OSDs that send no beacons."""
-        return frozenset(osd for osd in self.osds if self._faults.meet(f"ceph osd.{osd}"))
+        """The OSDs that send no beacons. The map says when that last changed."""
+        found = frozenset(osd for osd in self.osds if self._faults.meet(f"ceph osd.{osd}"))
+        if found != self.state.dead.keys():
+            now = self._clock.now()
+            self.state.dead = {osd: self.state.dead.get(osd, now) for osd in sorted(found)}
+            self.state.up_changed = now
+            self.keep()
+        return found
+
+    def missed(self, dead: frozenset[int]) -> frozenset[int]:
+        """Those of the dead whose copies count as missing: placement groups take some seconds to
+        notice, and an OSD that is out has its copies elsewhere."""
+        since = self._clock.now() - NOTICED_SECONDS
+        return frozenset(osd for osd in dead if self.state.dead.get(osd, 0.0) <= since)
 
     def mark(self, osd: int, action: str) -> None:
         """Have data placed there, or there no more, which takes a while."""
@@ -228,19 +253,42 @@ class SimulatedCluster:
 
     def placed(self, dead: frozenset[int]) -> int:
         """On how many hosts there is an OSD to keep a copy."""
-        living = [osd for osd in self.osds if osd not in dead and osd not in self.state.out]
+        lost = self.missed(dead)
+        living = [osd for osd in self.osds if osd not in lost and osd not in self.state.out]
         return len({self.host(osd) for osd in living})
 
     def states(self, pool: Pool, dead: frozenset[int]) -> dict[str, int]:
         """The placement groups of a pool: where copies are missing, some serve, others do not."""
         copies = self.placed(dead)
         if copies >= pool.size:
-            moving = 1 if self.state.moving and pool.groups > 1 else 0
-            states = {"active+clean": pool.groups - moving, "active+remapped+backfilling": moving}
+            short = self.short(pool, dead)
+            moving = 1 if self.state.moving and pool.groups - short > 1 else 0
+            degraded = "active+undersized" + "+degraded" * bool(pool.objects)
+            states = {
+                "active+clean": pool.groups - short - moving,
+                "active+remapped+backfilling": moving,
+                degraded: short,
+            }
             return {state: count for state, count in states.items() if count}
         serving = copies >= pool.min_size
         words = ["active"] * serving + ["undersized"] + ["degraded"] * bool(pool.objects)
         return {"+".join([*words, *(["peered"] * (not serving))]): pool.groups}
+
+    def short(self, pool: Pool, dead: frozenset[int]) -> int:
+        """How many placement groups of a pool miss a copy that nobody makes elsewhere yet: those
+        with one on an OSD that is dead and still in."""
+        lost = self.missed(dead) - set(self.state.out)
+        return min(pool.groups, -(-pool.groups * pool.size * len(lost) // len(self.osds)))
+
+    def missing_copies(self, dead: frozenset[int]) -> int:
+        """Copies of objects that are not where they should be."""
+        total = 0
+        for pool in self.state.pools.values():
+            if (without := pool.size - self.placed(dead)) > 0:
+                total += pool.objects * without
+            elif pool.groups:
+                total += pool.objects * self.short(pool, dead) // pool.groups
+        return total
 
     def all_states(self, dead: frozenset[int]) -> Counter[str]:
         total: Counter[str] = Counter()

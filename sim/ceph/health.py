@@ -44,7 +44,7 @@ def full(cluster: SimulatedCluster) -> Document:
     """GET health/full"""
     state, dead = cluster.state, cluster.dead()
     states = dict(cluster.all_states(dead))
-    missing = max(0, 3 - cluster.placed(dead))
+    missing = cluster.missing_copies(dead)
     objects = sum(pool.objects for pool in state.pools.values())
     checks = _checks(cluster, dead, states, objects, missing)
     return {
@@ -57,7 +57,7 @@ def full(cluster: SimulatedCluster) -> Document:
             "object_stats": {
                 "num_objects": objects,
                 "num_object_copies": objects * 3,
-                "num_objects_degraded": objects * missing,
+                "num_objects_degraded": missing,
                 "num_objects_misplaced": 0,
                 "num_objects_unfound": 0,
             },
@@ -199,9 +199,13 @@ def _checks(
         found.append(_check("PG_AVAILABILITY", said, inactive))
     degraded = sum(count for state, count in states.items() if "degraded" in state)
     if missing and degraded:
-        copies, lost = objects * 3, objects * missing
-        said = f"{lost}/{copies} objects degraded ({lost / copies:.3%}), {degraded} pgs degraded"
+        copies = objects * 3
+        said = (
+            f"{missing}/{copies} objects degraded ({missing / copies:.3%}), {degraded} pgs degraded"
+        )
         found.append(_check("PG_DEGRADED", f"Degraded data redundancy: {said}", degraded))
+    if full := sum(pool.full for pool in cluster.state.pools.values()):
+        found.append(_check("POOL_FULL", f"{full} pool(s) full", full))
     if (ago := cluster.crashed()) is not None:
         when = zulu(datetime.now(UTC).timestamp() - ago)
         told = [{"message": f"osd.0 crashed on host {HOSTS[0]} at {when}"}]
@@ -300,7 +304,7 @@ def _osd_map(cluster: SimulatedCluster, dead: frozenset[int]) -> Document:
         "fsid": state.fsid,
         "created": offset(state.born),
         "modified": offset(state.changed),
-        "last_up_change": offset(state.born),
+        "last_up_change": offset(state.up_changed or state.born),
         "last_in_change": offset(state.changed),
         "flags": ",".join(flags),
         "flags_set": flags,
@@ -322,7 +326,7 @@ def _pool(cluster: SimulatedCluster, pool: Pool, dead: frozenset[int]) -> Docume
     return {
         "pool": pool.id,
         "pool_name": pool.name,
-        "flags_names": ",".join(pool.flags),
+        "flags_names": ",".join([*pool.flags, *(("full", "full_quota") if pool.full else ())]),
         "type": 1,
         "size": pool.size,
         "min_size": pool.min_size,

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
+    PublicFormat,
     load_pem_private_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -66,6 +67,12 @@ def server(
 def signing_key() -> str:
     """A private key that needs no certificate, such as the one for service accounts."""
     return _private(ec.generate_private_key(ec.SECP256R1()))
+
+
+def public(key: str) -> str:
+    """The public half of a private key."""
+    half = load_pem_private_key(key.encode(), None).public_key()
+    return half.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 
 def kubeconfig(server_url: str, issuer_certificate: str, user: str, pair: Pair) -> str:

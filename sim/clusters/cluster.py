@@ -93,6 +93,9 @@ class Cluster(Record):
     authority: Pair
     admin: Pair
     service_account_key: str
+    etcd_authority: Pair | None = None
+    proxy_authority: Pair | None = None
+    """Of their own. None: the cluster was made by a simulator that had but one."""
     tokens: dict[str, Token] = Field(default_factory=dict)
     certs: UploadedCerts | None = None
     members: dict[str, Member] = Field(default_factory=dict)
@@ -102,6 +105,14 @@ class Cluster(Record):
     apis: dict[str, str] = Field(default_factory=dict)
     """The version of the control plane that runs on each of these hosts, by address."""
     network_since: float | None = None
+
+    @property
+    def etcd_root(self) -> Pair:
+        return self.etcd_authority or self.authority
+
+    @property
+    def proxy_root(self) -> Pair:
+        return self.proxy_authority or self.authority
 
     @property
     def called(self) -> str:

@@ -4,9 +4,7 @@ Hosts change them by kubeadm, the API servers by requests. Both see one state, a
 members have lost their majority answers neither. It lasts until its last control-plane host is
 wiped."""
 
-import hashlib
 import secrets
-import string
 from typing import Any, Protocol
 from uuid import uuid4
 
@@ -25,13 +23,12 @@ from sim.clusters.cluster import (
     Token,
     UploadedCerts,
 )
+from sim.clusters.tokens import digest
 from sim.faults import Faults
 from sim.ledger import Ledger
 from sim.pace import Clock, Pace
 
 CONTROL_PLANE_LABEL = "node-role.kubernetes.io/control-plane"
-
-_TOKEN_CHARACTERS = string.ascii_lowercase + string.digits
 
 
 class ApiServers(Protocol):
@@ -125,14 +122,18 @@ class SimulatedClusters:
         `put_object` and `drop_object` change them."""
         return self._things.get(uid, {})
 
-    def token_valid(self, uid: str, token: str) -> bool:
-        identity, _, secret = token.partition(".")
-        known = self._clusters[uid].tokens.get(identity)
-        if known is None or not secrets.compare_digest(known.secret.encode(), secret.encode()):
-            return False
-        if self._faults.meet(f"token {self._clusters[uid].called}") is not None:
+    def token_known(self, uid: str, token: str) -> bool:
+        """Whether there is a token of that id: one that has run out is gone."""
+        known = self._clusters[uid].tokens.get(token.partition(".")[0])
+        if known is None or self._faults.meet(f"token {self._clusters[uid].called}") is not None:
             return False
         return known.expires is None or self._clock.now() < known.expires
+
+    def token_vouches(self, uid: str, token: str) -> bool:
+        """Whether the secret is that of the token of that id."""
+        identity, _, secret = token.partition(".")
+        known = self._clusters[uid].tokens[identity]
+        return secrets.compare_digest(known.secret.encode(), secret.encode())
 
     async def initialise(self, founding: Founding) -> Cluster:
         """Make a cluster with one member and one control-plane node, and let its API answer."""
@@ -156,6 +157,8 @@ class SimulatedClusters:
             authority=root,
             admin=authority.client(root, ADMIN, ADMINS),
             service_account_key=authority.signing_key(),
+            etcd_authority=authority.authority("etcd-ca"),
+            proxy_authority=authority.authority("front-proxy-ca"),
         )
         self._clusters[cluster.uid] = cluster
         self._nodes[cluster.uid], self._things[cluster.uid] = {}, {}
@@ -187,7 +190,7 @@ class SimulatedClusters:
         """Put the shared certificates where a joining control-plane host finds them."""
         cluster = self._clusters[uid]
         expires = self._clock.now() + seconds
-        cluster.certs = UploadedCerts(key_digest=_digest(certificate_key), expires=expires)
+        cluster.certs = UploadedCerts(key_digest=digest(certificate_key), expires=expires)
         self._keep(cluster)
 
     def certs_open_with(self, uid: str, certificate_key: str) -> bool | None:
@@ -197,7 +200,7 @@ class SimulatedClusters:
             return None
         if self._faults.meet(f"certificates {self._clusters[uid].called}") is not None:
             return None
-        return certs.key_digest == _digest(certificate_key)
+        return certs.key_digest == digest(certificate_key)
 
     async def join_worker(self, uid: str, joiner: Joiner) -> None:
         self._add_node(self._clusters[uid], joiner, Role.WORKER)
@@ -208,6 +211,9 @@ class SimulatedClusters:
     ) -> None:
         """Add a learner, a node and a server. `promote` gives the member its vote."""
         cluster = self._clusters[uid]
+        for name, member in list(cluster.members.items()):
+            if member.learner and member.address == joiner.address and name != joiner.name:
+                del cluster.members[name]  # left by whoever had that address, and taken over
         if joiner.name not in cluster.members:
             self._add_member(cluster, joiner, learner=True, alternatives=alternatives)
         self._add_node(cluster, joiner, Role.CONTROL_PLANE)
@@ -323,6 +329,15 @@ class SimulatedClusters:
     def _add_member(
         self, cluster: Cluster, joiner: Joiner, *, learner: bool, alternatives: tuple[str, ...]
     ) -> None:
+        self.sign_server(cluster.uid, joiner, alternatives)
+        cluster.members[joiner.name] = Member(
+            id=secrets.randbits(63), name=joiner.name, address=joiner.address, learner=learner
+        )
+        self._keep(cluster)
+
+    def sign_server(self, uid: str, joiner: Joiner, alternatives: tuple[str, ...] = ()) -> None:
+        """The serving certificate of a host that is to be a control plane."""
+        cluster = self._clusters[uid]
         names = dict.fromkeys(
             (
                 cluster.endpoint,
@@ -337,12 +352,10 @@ class SimulatedClusters:
                 *alternatives,
             )
         )
-        pair = authority.server(cluster.authority, "kube-apiserver", names)
-        cluster.servers[joiner.address] = pair
-        cluster.apis[joiner.address] = cluster.version
-        cluster.members[joiner.name] = Member(
-            id=secrets.randbits(63), name=joiner.name, address=joiner.address, learner=learner
-        )
+        if joiner.address not in cluster.servers:
+            pair = authority.server(cluster.authority, "kube-apiserver", names)
+            cluster.servers[joiner.address] = pair
+            cluster.apis[joiner.address] = cluster.version
         self._keep(cluster)
 
     def _add_node(self, cluster: Cluster, joiner: Joiner, role: Role) -> None:
@@ -384,13 +397,3 @@ class SimulatedClusters:
             self.drop_object(cluster.uid, key)
         del self._clusters[cluster.uid], self._nodes[cluster.uid], self._things[cluster.uid]
         self._ledger.drop("cluster", cluster.uid)
-
-
-def new_token() -> str:
-    """A bootstrap token nobody has: six characters, a dot, sixteen characters."""
-    letters = [secrets.choice(_TOKEN_CHARACTERS) for _ in range(22)]
-    return "".join(letters[:6]) + "." + "".join(letters[6:])
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -282,13 +282,21 @@ async def _settle(host: Host) -> None:
     state = host.state
     if state.first_boot.packages and await locks.held(host, locks.patience(host.disk)):
         state.cloud_init_error = "('package_update_upgrade_install', could not get dpkg's lock)"
-    services.install(host, list(state.first_boot.packages))
     log = Written(host.disk, _FIRST_BOOT_LOG, ROOT)
+    packages = list(state.first_boot.packages)
+    if missing := services.unpublished(packages):
+        await log.write("\n".join(missing).encode() + b"\n")
+        state.cloud_init_error = (
+            "('package-update-upgrade-install', ProcessExecutionError(\"Unexpected error while "
+            'running command.\\nExit code: 100\\nReason: -\\nStdout: -\\nStderr: -"))'
+        )
+    else:
+        services.install(host, packages)
     status = 0
     for command in state.first_boot.commands:
         call = Call(host, COMMANDS, ROOT, ["sh"], log, log, unit="cloud-final")
         status = await call.script(command)
-    if state.first_boot.fault or status:
+    if state.first_boot.fault or (status and not state.cloud_init_error):
         state.cloud_init_error = state.first_boot.fault or f"runcmd ended with {status}"
     state.settled = True
     host.keep()

@@ -5,6 +5,8 @@ import fnmatch
 import json
 import re
 
+from domain.errors import Invalid
+from domain.releases import Version
 from sim.faults import Fault, How
 from sim.hosts import locks
 from sim.hosts.disk import ROOT
@@ -30,6 +32,9 @@ version = 2
 
 _CONTAINERD = frozenset({"containerd", "containerd.io"})
 _KUBERNETES = frozenset({"kubeadm", "kubelet", "kubectl"})
+_LAST_MINOR, _LAST_PATCH = 36, 60
+"""No repository of the simulated world has anything newer."""
+
 _CHANGING = frozenset(
     {"start", "stop", "restart", "enable", "disable", "daemon-reload", "reset-failed", "reboot"}
 )
@@ -41,6 +46,23 @@ def install(host: Host, packages: list[str]) -> None:
     for package in packages:
         host.state.packages[package.partition("=")[0]] = _chosen(package)
     host.keep()
+
+
+def unpublished(packages: list[str]) -> list[str]:
+    """What apt complains of that no repository has: versions of Kubernetes that never were."""
+    return [
+        f"E: Version '{package.partition('=')[2]}' for '{package.partition('=')[0]}' was not found"
+        for package in packages
+        if package.partition("=")[0] in _KUBERNETES and not _is_published(_chosen(package))
+    ]
+
+
+def _is_published(version: str) -> bool:
+    try:
+        parsed = Version.parse(version.partition("-")[0])
+    except Invalid:
+        return False
+    return parsed.major == 1 and parsed.minor <= _LAST_MINOR and parsed.patch <= _LAST_PATCH
 
 
 def _chosen(package: str) -> str:
@@ -216,6 +238,9 @@ async def _apt_get(call: Call) -> int:
                 "--allow-change-held-packages."
             )
             return 100
+        if missing := unpublished(packages):
+            await call.complain("\n".join(missing))
+            return 100
         install(call.host, packages)
         for package in packages:
             await call.say(f"Setting up {package.partition('=')[0]} ...")
@@ -295,7 +320,7 @@ async def _cloud_init(call: Call) -> int:
     status = status if state.settled else "running"
     if "json" in call.words or "--format=json" in call.words:
         errors = [state.cloud_init_error] if status == "error" else []
-        answer = {"status": status, "extended_status": status, "errors": errors}
+        answer = {"status": status, "errors": errors}
         await call.say(json.dumps(answer, indent=1))
     else:
         await call.say(f"status: {status}")

@@ -5,10 +5,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from domain.storage_look import Look
+from domain.storage_mons import instead, word
 from store.engine import Database
 from store.observations import Observations
 from tests.cli.running import Windlass
-from tests.domain.ceph import seen
+from tests.domain.ceph import recorded, seen
+from tests.domain.test_storage_ages import DUMP
 
 
 async def test_what_was_seen_is_shown(real_windlass: Windlass, tmp_path: Path) -> None:
@@ -35,3 +37,30 @@ async def test_what_was_seen_is_shown(real_windlass: Windlass, tmp_path: Path) -
     assert "pool/cephfs_data" in pools
     shown = (await real_windlass("storage", "upgrade")).out
     assert "Ceph 16.2.15, could run 18.2.7; by itself: NOTIFY at 0 0 * * *" in shown
+
+
+async def test_what_is_unknown_is_called_so(real_windlass: Windlass, tmp_path: Path) -> None:
+    database = Database(f"sqlite+aiosqlite:///{tmp_path}/windlass.db")
+    observations = Observations(database)
+    await observations.claim("ceph", timedelta(hours=1))
+    now = datetime.now(UTC)
+    last = seen().model_copy(update={"at": now - timedelta(hours=1)})
+    it = instead(last, word(recorded("status.mgr-killed"), DUMP), now)
+    await observations.keep("ceph", Look(observation=it))
+    await database.close()
+    shown = (await real_windlass("storage", "status")).out
+    assert "osds      3: 1 up, 3 in" in shown
+    for line in (
+        "objects   unknown",
+        "space     unknown",
+        "clients   unknown",
+        "mds       unknown",
+    ):
+        assert f"{line}, last seen " in shown
+    assert "active and clean: unknown, last seen" in shown
+    document = json.loads((await real_windlass("storage", "status", "-o", "json")).out)
+    assert document["usage"] is document["active_clean"] is document["io"] is None
+    assert "capacity" in document["last_seen"]
+    assert "unknown" in (await real_windlass("storage", "radar")).out
+    radar = json.loads((await real_windlass("storage", "radar", "-o", "json")).out)["items"]
+    assert {each["figure"]: each["value"] for each in radar}["capacity_available"] is None

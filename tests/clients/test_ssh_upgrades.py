@@ -23,8 +23,9 @@ async def test_a_whole_cluster_takes_on_another_release(cluster: Cluster) -> Non
     worker = await cluster.join("w-1", first)
     lead = to(NEXT, first, lead=True)
     said = await cluster.nodes.foresee(lead)
-    assert said.startswith(f"kubeadm {NEXT} would upgrade kubeadm {VERSION} -> {NEXT}")
-    assert "etcd 3.5.17-0 -> 3.5.18-0" in said
+    assert said.startswith(f"kubeadm {NEXT} would upgrade kubelet {VERSION} -> {NEXT}, ")
+    assert said.count(f"kube-apiserver {VERSION} -> {NEXT}") == 1  # on two nodes
+    assert "etcd 3.5.15-0 -> 3.5.16-0" in said
     assert (cluster.api(first), cluster.kubelet(first)) == (VERSION, VERSION)
 
     for upgrading in (lead, to(NEXT, second, first), to(NEXT, worker, first)):

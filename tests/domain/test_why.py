@@ -244,3 +244,15 @@ def test_what_people_hold_up_is_told_with_what_lets_it_go_on(
     found = facts(patient("w-a"), phase=Phase.RECONCILING, is_over=False, **held)
     assert commands(found) == [command]
     assert any(says in cause.says for cause in read(found).causes)
+
+
+def test_a_silent_api_is_no_cluster_that_runs_and_needs_nothing() -> None:
+    silence = "the API has given no answer since 2026-11-20 09:00:00 UTC: connection refused"
+    for phase in (Phase.RUNNING, Phase.DEGRADED):
+        found = facts(phase=phase).model_copy(update={"silence": silence, "trouble": silence})
+        reading = read(found)
+        assert reading.causes[0].says == f"hello may not be usable: {silence}"
+        assert not [cause for cause in reading.causes if "its API answers" in cause.says]
+        assert sum(silence in cause.says for cause in reading.causes) == 1
+        assert reading.advice
+    assert read(facts(phase=Phase.RUNNING)).causes[0].says == f"hello {PHASES[Phase.RUNNING]}"

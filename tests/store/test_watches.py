@@ -12,8 +12,13 @@ from domain.health import Tolerance, leading
 from domain.machine import Sighting, SlotPhase, SlotState
 from domain.operation import OperationId, Reached
 from domain.pools import PoolSize
+from domain.quarantine import Terms
 from domain.releases import Catalogue, Release
+from domain.repairs import Prudence
 from domain.seen import Inside, MachineSeen, MemberSeen, NodeSeen, Readiness, Sight, Tour
+from domain.why import explain
+from store.engine import Database
+from store.reasons import Reasons
 from store.rows import ClusterRow, SlotRow, WatchRow
 from store.watches import Watches
 from tests.store.desk import BUILDING, RELEASE, TERMS, Desk, ask
@@ -169,6 +174,26 @@ async def test_an_api_that_gives_no_answer_is_an_error_after_the_limit_and_comes
     assert "the API has given no answer since" in (await desk.clusters.get("hello")).message
     assert await record(watches, await look(desk))
     assert (await desk.clusters.get("hello")).phase is Phase.RUNNING
+
+
+async def test_why_status_and_nodes_agree_about_a_silent_api(
+    desk: Desk, watches: Watches, database: Database
+) -> None:
+    """From the first look that got no answer, and until one gets it."""
+    reasons = Reasons(database, Terms())
+    await desk.standing()
+    sight = await look(desk, unanswered="connection refused", nodes=None)
+    assert await record(watches, sight)
+    message = (await desk.clusters.get("hello")).message
+    assert "the API has given no answer since" in message
+    assert {state.phase for state in await slots(desk)} == {SlotPhase.LOST}
+    top, *_ = explain(await reasons.of("default", "hello"), Prudence(), datetime.now(UTC)).causes
+    assert "may not be usable: the API has given no answer since" in top.says
+    assert await record(watches, await look(desk))
+    assert {state.phase for state in await slots(desk)} == {SlotPhase.HEALTHY}
+    reading = explain(await reasons.of("default", "hello"), Prudence(), datetime.now(UTC))
+    assert "its API answers" in reading.causes[0].says
+    assert not reading.advice
 
 
 async def test_a_change_accepted_after_the_look_has_the_say(desk: Desk, watches: Watches) -> None:

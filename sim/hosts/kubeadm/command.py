@@ -6,7 +6,7 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable
 
-from sim.clusters.clusters import new_token
+from sim.clusters.tokens import new_token
 from sim.faults import How
 from sim.hosts.host import Kind
 from sim.hosts.kubeadm.config import Wanted
@@ -18,14 +18,16 @@ from sim.hosts.kubeadm.runs import (
     Phase,
     Verb,
     Work,
+    administered,
     befallen,
     complain,
     configuration,
-    host_errors,
-    reachable,
+    refused,
     run,
+    trouble,
+    unprivileged,
 )
-from sim.hosts.kubeadm.upgrade import APPLY, NODE, plan
+from sim.hosts.kubeadm.upgrade import APPLY, CONFIG_MAP, NODE, plan
 from sim.hosts.services import kubernetes_version
 from sim.hosts.shell import Call, Command
 
@@ -48,39 +50,60 @@ _BARE = (
     "v=",
     "yes",
 )
-_LEFT_BEHIND = ("/etc/kubernetes", "/var/lib/etcd", "/var/lib/kubelet")
+_EMPTIED = ("/etc/kubernetes/manifests", "/var/lib/kubelet", "/etc/kubernetes/pki", "/var/lib/etcd")
+"""Folders of which reset takes what is in them. Others stay: what an upgrade kept, and the pods'
+network."""
+
+_CONFS = tuple(
+    f"/etc/kubernetes/{name}.conf"
+    for name in (
+        *("admin", "super-admin", "kubelet", "bootstrap-kubelet", "controller-manager"),
+        "scheduler",
+    )
+)
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(h|m|s)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 
 async def _member(work: Work) -> None:
-    """Take the host's etcd member out if that can be done. If not, reset goes on all the same."""
+    """Take the host's etcd member out if that can be done. If not, reset goes on all the same, and
+    says no more than it could not ask."""
     state, clusters = work.host.state.kubeadm, work.host.shared.clusters
     cluster = clusters.get(state.cluster)
-    if cluster is None or state.name not in cluster.members:
+    if cluster is None or not work.host.disk.exists(ADMIN_CONF):
         return
-    refused = work.fault is not None and work.fault.how is How.FAIL
-    if clusters.alive(cluster.uid) and not refused:
-        clusters.remove_member(cluster.uid, state.name)
-    else:
+    if work.fault is not None and work.fault.how is How.FAIL:
         await work.call.complain(
             "[reset] Failed to remove etcd member: error syncing endpoints with etcd: context "
             "deadline exceeded, please manually remove this etcd member using etcdctl"
         )
+    elif clusters.alive(cluster.uid):
+        clusters.remove_member(cluster.uid, state.name)
+    else:
+        endpoint = f"{cluster.endpoint}:{cluster.port}"
+        why = refused(endpoint, work.host.address, CONFIG_MAP)
+        await work.call.complain(
+            "[reset] Unable to fetch the kubeadm-config ConfigMap from cluster: failed to get "
+            f"config map: {why}\n"
+            "[reset] No kubeadm config, using etcd pod spec to get data directory"
+        )
 
 
 async def _clean(work: Work) -> None:
-    for path in _LEFT_BEHIND:
-        if work.host.disk.exists(path):
-            work.host.disk.remove_tree(path)
+    disk = work.host.disk
+    for folder in _EMPTIED:
+        for name in disk.listing(folder) if disk.exists(folder) else ():
+            disk.remove_tree(f"{folder}/{name}")
+    for path in _CONFS:
+        if disk.exists(path):
+            disk.remove_tree(path)
     await work.host.shared.clusters.wipe_host(work.host.address)
     state = work.host.state.kubeadm
     state.cluster = state.name = ""
 
 
 async def _privileged(work: Work) -> None:
-    errors = host_errors(work.call)
-    if errors and "IsPrivilegedUser" in errors[0]:
+    if errors := unprivileged(work.call):
         raise KubeadmError(f"error execution phase preflight: {errors[0]}")
 
 
@@ -94,9 +117,12 @@ RESET = Verb(
             0,
             (
                 "[reset] Stopping the kubelet service",
+                '[reset] Unmounting mounted directories in "/var/lib/kubelet"',
                 "[reset] Deleting contents of directories: [/etc/kubernetes/manifests "
                 "/var/lib/kubelet /etc/kubernetes/pki]",
-                "The reset process does not clean CNI configuration.",
+                f"[reset] Deleting files: [{' '.join(_CONFS)}]",
+                "The reset process does not clean CNI configuration. To do so, you must remove "
+                "/etc/cni/net.d",
             ),
             _clean,
         ),
@@ -127,7 +153,7 @@ async def _preflight(call: Call, flags: Flags) -> int:
     wanted = configuration(call, flags)
     await call.say("[preflight] Running pre-flight checks")
     version = kubernetes_version(call.host, "kubeadm") or ""
-    check(call, wanted.port, version, wanted.version)
+    await check(call, wanted.port, version, wanted.version)
     return 0
 
 
@@ -137,7 +163,13 @@ async def _upload_certs(call: Call, flags: Flags) -> int:
         return 0
     key = flags.get("--certificate-key") or configuration(call, flags).certificate_key
     key = key or secrets.token_hex(32)
-    cluster = reachable(call)
+    cluster = administered(call)
+    if trouble(call, cluster, "", "forbidden"):
+        raise KubeadmError(
+            "error execution phase upload-certs: could not bootstrap the admin user in file "
+            "admin.conf: unable to create ClusterRoleBinding: client rate limiter Wait returned an "
+            "error: rate: Wait(n=1) would exceed context deadline"
+        )
     call.host.shared.clusters.upload_certs(cluster.uid, key)
     await call.say(
         '[upload-certs] Storing the certificates in Secret "kubeadm-certs" in the "kube-system" '
@@ -149,8 +181,17 @@ async def _upload_certs(call: Call, flags: Flags) -> int:
 
 
 async def _token_create(call: Call, flags: Flags) -> int:
-    cluster = reachable(call)
+    cluster = administered(call, "/root/.kube/config")
     token = new_token()
+    forbidden = (
+        'secrets is forbidden: User "kubernetes-admin" cannot create resource "secrets" in API '
+        'group "" in the namespace "kube-system"'
+    )
+    if why := trouble(call, cluster, "/api/v1/namespaces/kube-system/secrets", forbidden):
+        raise KubeadmError(
+            "failed to create or update bootstrap token with name bootstrap-token-"
+            f"{token.partition('.')[0]}: unable to create Secret: {why.replace('Get', 'Post', 1)}"
+        )
     seconds = _duration(flags.get("--ttl", "24h"))
     description = flags.get("--description", "")
     call.host.shared.clusters.mint_token(
@@ -163,9 +204,10 @@ async def _token_create(call: Call, flags: Flags) -> int:
 async def _upgrade_plan(call: Call, flags: Flags) -> int:
     version = flags.get(ARGUMENT) or kubernetes_version(call.host, "kubeadm") or ""
     planned = plan(call, version.removeprefix("v"))
-    if "json" not in (flags.get("--output"), flags.get("-o")):
+    if planned and "json" not in (flags.get("--output"), flags.get("-o")):
         planned = "You can now apply the upgrade by executing the following command:"
-    await call.say(planned)
+    if planned:  # nothing at all is said where nothing is newer
+        await call.say(planned)
     return 0
 
 
@@ -192,7 +234,11 @@ async def _renew_admin(call: Call, _flags: Flags) -> int:
     """Sign the client certificate in admin.conf anew, with the authority that lies on the host."""
     cluster = call.host.shared.clusters.get(call.host.state.kubeadm.cluster)
     if cluster is None or not call.host.disk.exists(ADMIN_CONF):
-        raise KubeadmError("failed to renew: kubeconfig file admin.conf does not exist")
+        await call.say(
+            "MISSING! certificate embedded in the kubeconfig file for the admin to use and for "
+            "kubeadm itself"
+        )
+        return 0
     call.host.shared.clusters.renew_admin(cluster.uid)
     call.host.disk.write(ADMIN_CONF, cluster.kubeconfig.encode(), mode=0o600)
     await call.say(

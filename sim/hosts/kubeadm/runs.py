@@ -20,6 +20,15 @@ ADMIN_CONF = "/etc/kubernetes/admin.conf"
 _TRACE = "To see the stack trace of this error execute with --v=5 or higher"
 
 
+_PREFLIGHT = "error execution phase preflight: "
+_NO_RUNTIME = (
+    "failed to create new CRI runtime service: validate service connection: validate CRI v1 "
+    'runtime API for endpoint "unix:///run/containerd/containerd.sock": rpc error: code = '
+    'Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix '
+    '/run/containerd/containerd.sock: connect: no such file or directory"'
+)
+
+
 class KubeadmError(Exception):
     """A run ends here, with this complaint and this exit code."""
 
@@ -221,39 +230,61 @@ def configuration(call: Call, flags: dict[str, str]) -> Wanted:
         raise KubeadmError(str(error), 3) from error
 
 
-def reachable(call: Call) -> Cluster:
-    """The cluster that this host administers, as long as its API answers."""
+def administered(call: Call, conf: str = ADMIN_CONF) -> Cluster:
+    """The cluster that this host administers, whether its API answers or not."""
     host = call.host
     try:
         call.disk.read(ADMIN_CONF, call.user)
     except OSError as error:
-        text = f"failed to load admin kubeconfig: open {ADMIN_CONF}: {error.strerror}"
+        text = f"failed to load admin kubeconfig: open {conf}: {error.strerror}"
         raise KubeadmError(text.lower()) from error
     cluster = host.shared.clusters.get(host.state.kubeadm.cluster)
-    if cluster is None or not host.shared.clusters.alive(cluster.uid):
-        where = f"{cluster.endpoint}:{cluster.port}" if cluster else f"{host.address}:6443"
-        raise KubeadmError(f'Get "https://{where}/api/v1": dial tcp: connect: connection refused')
+    if cluster is None:
+        raise KubeadmError(refused(f"{host.address}:6443", host.address, "/api/v1"))
     return cluster
 
 
-def fatal(errors: list[str]) -> KubeadmError:
-    """The end of a run whose checks found these errors, each with its name in front."""
-    shown = "".join(f"\t{error}\n" for error in errors)
-    return KubeadmError(
-        "error execution phase preflight: [preflight] Some fatal errors occurred:\n"
-        f"{shown}[preflight] If you know what you are doing, you can make a check non-fatal with "
-        "`--ignore-preflight-errors=...`",
-        2,
+def trouble(call: Call, cluster: Cluster, path: str, forbidden: str) -> str:
+    """Why the API does not answer to that path; empty if it does. Without etcd's majority a server
+    that runs knows no roles any more, and forbids everything; without its own etcd it is silent."""
+    clusters, host = call.host.shared.clusters, call.host
+    if clusters.alive(cluster.uid):
+        return ""
+    own = cluster.members.get(host.state.kubeadm.name)
+    if own is not None and clusters.member_well(cluster.uid, own):
+        return forbidden
+    return refused(f"{cluster.endpoint}:{cluster.port}", host.address, path)
+
+
+def refused(endpoint: str, address: str, path: str, verb: str = "Get") -> str:
+    """How a server is told of that does not listen."""
+    port = endpoint.rpartition(":")[2]
+    return (
+        f'{verb} "https://{endpoint}{path}?timeout=10s": dial tcp {address}:{port}: connect: '
+        "connection refused"
     )
 
 
+def fatal(errors: list[str], *, code: int = 1, before: str = _PREFLIGHT) -> KubeadmError:
+    """The end of a run whose checks found these errors, each with its name in front. `before`: what
+    is said in front of all of it."""
+    shown = "".join(f"\t{error}\n" if error.startswith("[") else error for error in errors)
+    return KubeadmError(
+        f"{before}[preflight] Some fatal errors occurred:\n"
+        f"{shown}[preflight] If you know what you are doing, you can make a check non-fatal with "
+        "`--ignore-preflight-errors=...`",
+        code,
+    )
+
+
+def unprivileged(call: Call) -> list[str]:
+    return [] if call.user == ROOT else ["[ERROR IsPrivilegedUser]: user is not running as root"]
+
+
 def host_errors(call: Call) -> list[str]:
-    """What every host needs before kubeadm makes it anything."""
+    """What every host needs before kubeadm makes it anything, after what it is to become was looked
+    at."""
     errors = []
-    if call.user != ROOT:
-        errors.append("[ERROR IsPrivilegedUser]: user is not running as root")
-    if active_state(call.host, "containerd") != "active":
-        errors.append("[ERROR CRI]: container runtime is not running")
     if not _forwards(call):
         errors.append(
             "[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward "
@@ -264,6 +295,11 @@ def host_errors(call: Call) -> list[str]:
     if call.host.state.kubeadm.kind in NODES:
         errors.append("[ERROR Port-10250]: Port 10250 is in use")
     return errors
+
+
+def runtime_errors(call: Call) -> list[str]:
+    """A container runtime that does not run is found last, and has no name among the checks."""
+    return [] if active_state(call.host, "containerd") == "active" else [_NO_RUNTIME]
 
 
 def _forwards(call: Call) -> bool:

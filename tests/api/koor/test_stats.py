@@ -15,6 +15,7 @@ from domain.reliability import Score
 from domain.storage import Light
 from domain.storage_home import Home
 from domain.storage_look import Look
+from domain.storage_mons import instead, word
 from domain.storage_resources import Standing
 from domain.upgrade_policy import Mode
 from protos.gen.koor.api.resources.stats import stats_pb2 as parts
@@ -26,7 +27,8 @@ from store.engine import Database
 from store.observations import Observations
 from systems import Ceph
 from tests.api.caller import NOBODY, Caller, answered, refused
-from tests.domain.ceph import seen
+from tests.domain.ceph import recorded, seen
+from tests.domain.test_storage_ages import DUMP
 
 EVERY = timedelta(minutes=10)
 
@@ -196,6 +198,45 @@ async def test_old_news_are_offline(observations: Observations, stats: Any) -> N
         0,
         pytest.approx(92.9),
     )
+
+
+async def test_what_the_mons_cannot_tell_is_unknown_with_its_age(
+    observations: Observations, stats: Any
+) -> None:
+    """With the manager dead and two of three OSDs down, nothing may look well for long."""
+    await observations.claim("ceph", EVERY)
+    now = datetime.now(UTC)
+    last = seen().model_copy(update={"at": now - timedelta(hours=1)})
+    it = instead(last, word(recorded("status.mgr-killed"), DUMP), now)
+    await observations.keep("ceph", Look(observation=it))
+    reply, beside = await answered(stats.GetClusterStats(pb.GetClusterStatsRequest(), timeout=20))
+    assert beside["windlass-source"] == "cli"
+    unknown = set(beside["windlass-unknown"].split(","))
+    assert {"capacity", "placement-groups", "objects", "rates"} <= unknown
+    assert "osds" not in unknown
+    ages = dict(each.split("=") for each in beside["windlass-ages"].split(","))
+    assert set(ages) == unknown
+    assert now - datetime.fromisoformat(ages["capacity"]) >= timedelta(minutes=59)
+    told = reply.stats
+    assert (told.services.osd.osd_count, told.services.osd.osd_up) == (3, 1)
+    assert told.services.osd.HasField("osd_up_updated_at")
+    for message, field in (
+        *((told.data, "usage"), (told.data, "objects"), (told.data.pools, "pgs")),
+        *((told, "iops"), (told.services, "mds"), (told.services, "rgw")),
+    ):
+        assert not message.HasField(field), field
+    found = await stats.GetClusterResources(pb.GetClusterResourcesRequest(), timeout=20)
+    pools = {each.status for each in found.resources if each.kind == "CephBlockPool"}
+    assert parts.RESOURCE_READY not in pools
+    groups = {each.name: each.status for each in found.deployments}
+    assert groups["mgr"] == groups["osd"] == parts.RESOURCE_NOT_READY
+    reply, beside = await answered(stats.GetClusterRadar(pb.GetClusterRadarRequest(), timeout=20))
+    assert set(beside["windlass-unknown"].split(",")) == {
+        *("nodes_health", "capacity_available", "reliability")
+    }
+    assert reply.radar.cluster_health == 50
+    koor = (await stats.GetKoorCluster(pb.GetKoorClusterRequest(), timeout=20)).koor_cluster
+    assert koor.status.total_resources.storage == ""
 
 
 async def test_nothing_seen_is_worth_another_try(stats: Any) -> None:

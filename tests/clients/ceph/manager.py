@@ -42,7 +42,7 @@ class Manager:
         self.faults = Faults()
         self.password = secrets.token_hex(8)
         clock = WallClock()
-        self.cluster = SimulatedCluster(Ledger(), self.faults, now=clock.now())
+        self.cluster = SimulatedCluster(Ledger(), self.faults, clock=clock)
         self.ceph = SimulatedCeph(self.cluster, self.faults, clock, password=self.password)
         self.vault = MemoryVault()
         self.url = ""

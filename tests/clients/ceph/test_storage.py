@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -5,13 +6,14 @@ import pytest
 from clients.ceph import CephStorage
 from domain.errors import AlreadyExists, NotFound, Unavailable
 from domain.share import PoolTerms, Share
-from domain.storage import Light
+from domain.storage import Light, Observation
 from domain.storage_gates import restless
 from domain.storage_plan import OsdMark
 from sim.ceph import health
 from sim.faults import Fault, How
 from tests.clients.ceph.manager import Manager
 from tests.domain.ceph import recorded
+from tests.support.load import limit
 
 SHARE = Share.of("1f6f6f2c-9d5e-4a7b", PoolTerms(most_bytes=1 << 30))
 WANTED, IDENTITY = SHARE.pool, SHARE.identity
@@ -72,17 +74,49 @@ def test_the_simulated_health_has_the_shape_of_the_recorded_one(manager: Manager
         assert not _lacking(_shape(real[part]), _shape(ours[part]), part)
 
 
+async def later(storage: CephStorage, code: str) -> Observation:
+    """What is seen once that check fails."""
+    async with limit(60):
+        while True:
+            seen = await storage.observe()
+            if code in {check.code for check in seen.checks}:
+                return seen
+            await asyncio.sleep(0.1)
+
+
 async def test_dead_osds_show(storage: CephStorage, manager: Manager) -> None:
+    """As real Ceph shows them: the map at once, degraded groups some seconds later."""
+    born = (await storage.observe()).osds.up_changed
+    assert born is not None
     manager.faults.add(Fault(where="ceph osd.0", how=How.FAIL, times=ALWAYS))
     seen = await storage.observe()
     assert (seen.light, [osd.up for osd in seen.osds.all].count(False)) == (Light.WARN, 1)
-    assert [check.code for check in seen.checks] == ["OSD_DOWN"], "its host has another"
+    assert [check.code for check in seen.checks] == ["OSD_DOWN"], "groups have not noticed yet"
+    assert seen.states.keys() == {"active+clean"}
+    assert seen.osds.up_changed is not None
+    assert seen.osds.up_changed > born
+    seen = await later(storage, "PG_DEGRADED")
+    assert [check.code for check in seen.checks] == ["OSD_DOWN", "PG_DEGRADED"]
+    assert not seen.inactive
+    assert "active+undersized+degraded" in seen.states
     manager.faults.add(Fault(where="ceph osd.[1-3]", how=How.FAIL, times=ALWAYS))
-    seen = await storage.observe()
+    seen = await later(storage, "PG_AVAILABILITY")
     assert [check.code for check in seen.checks] == ["OSD_DOWN", "PG_AVAILABILITY", "PG_DEGRADED"]
     assert seen.inactive == sum(seen.states.values())
     manager.faults.clear()
     assert (await storage.observe()).light is Light.OK
+
+
+async def test_a_pool_whose_quota_is_reached_is_full(
+    storage: CephStorage, manager: Manager
+) -> None:
+    await storage.ensure_pool(WANTED)
+    pool = manager.cluster.state.pools[WANTED.name]
+    assert not any(each.full for each in (await storage.observe()).pools)
+    pool.stored = pool.most_bytes
+    seen = await storage.observe()
+    assert [each.name for each in seen.pools if each.full] == [WANTED.name]
+    assert [check.code for check in seen.checks] == ["POOL_FULL"]
 
 
 async def test_a_manager_that_hears_no_mon_is_not_live(
