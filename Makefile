@@ -13,7 +13,7 @@ define have_python
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help up test unit check format protos descriptors bench reliability fuzz conformance ceph histories \
+.PHONY: help up test unit check format protos descriptors bench reliability hostile fuzz conformance ceph histories \
 	migration docs lock clean .venv .venv-libmaas .venv-conformance
 
 help: ## show this
@@ -48,6 +48,9 @@ bench: .venv ## measure, and write build/bench.json
 
 reliability: .venv ## kill processes at random and count what is left, all night; T="kills --runs 1" for one
 	@$(BIN)/python -m tests.reliability $(T)
+
+hostile: .venv ## attack a running server, with an honest client beside; T="resets --seconds 5" for one kind
+	@$(BIN)/python -m tests.security.hostile $(T)
 
 fuzz: .venv ## throw 200,000 hostile cases at the doors; T="--cases 5000 --seed 7" for others
 	@$(BIN)/python -m tests.fuzz $(T)

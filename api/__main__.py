@@ -198,6 +198,7 @@ class Api:
         self._beside.keep("presence", partial(self.presence.run, address))
         self._beside.keep("leases", self.scheduling.leases.run)
         self._beside.keep("keys", self._vault.follow)
+        self._beside.keep("memory", collecting.give_back)
         return grpc, http
 
     async def stop(self) -> None:

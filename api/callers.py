@@ -21,6 +21,9 @@ class Caller(Protocol):
     def sign_in(self) -> None:
         """Somebody was recognised in a call on it."""
 
+    def refuse(self) -> None:
+        """A call on it was one too many: what comes next on it has to wait."""
+
 
 class Line(Protocol):
     """A call, as far as it tells where it comes from."""
@@ -56,3 +59,9 @@ def sign_in(line: Line) -> None:
     """Note that a call on this connection was made by somebody who is known."""
     if found := CALLERS.get(line.peer()):
         found.sign_in()
+
+
+def refuse(line: Line) -> None:
+    """Note that a call on this connection was one too many."""
+    if found := CALLERS.get(line.peer()):
+        found.refuse()

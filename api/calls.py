@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from api.callers import refuse
 from api.origin import Called, Origins
 from api.token_bucket import Buckets, Rate
 from domain.access import ANYONE, NO_ONE, Permission, Role, Session
@@ -78,7 +79,11 @@ class Calls:
     def arriving(self, method: str, line: Called) -> Iterator["Arrived"]:
         """Count a call while it runs: by its address, until it is known whose it is."""
         count = self.health if method.startswith(HEALTH) else self._unknown
-        arrived = Arrived(self, count, self._origins.place(line))
+        try:
+            arrived = Arrived(self, count, self._origins.place(line))
+        except Exhausted:
+            refuse(line)
+            raise
         try:
             yield arrived
         finally:

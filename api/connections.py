@@ -26,6 +26,9 @@ ADDRESSES = 4096
 RESET_BURST = 10
 """Seconds' worth of resets that may come at once."""
 
+REFUSAL_SECONDS, LONGEST_WAIT_SECONDS = 0.01, 5.0
+"""What a refused call costs an address: a hundred a second are answered."""
+
 KEPT_SHARE, KEPT_MOST = 4, 256
 """Descriptors that no connection gets, for the database, Temporal and files: a quarter of all, and
 not more than so many."""
@@ -99,12 +102,14 @@ class Connection(Protocol):
 class _Address:
     """The connections of one address."""
 
-    __slots__ = ("count", "new", "resets", "stages")
+    __slots__ = ("count", "new", "resets", "stages", "waits_until")
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.new = Bucket(limits.new_per_second, limits.new_per_second)
         self.resets = Bucket(limits.resets_per_second, RESET_BURST * limits.resets_per_second)
         self.count = 0
+        self.waits_until = 0.0
+        """When those of its connections go on that were refused a call."""
         self.stages: tuple[Connected, ...] = tuple({} for _ in Stage)
 
 
@@ -166,6 +171,14 @@ class ConnectionTable:
     def may_reset(self, connection: Connection) -> bool:
         """Whether one more call may be called off there."""
         return connection.is_trusted or self._address(connection.place).resets.take()
+
+    def penalise(self, connection: Connection) -> float:
+        """Seconds for which a connection is not read from, since it was refused one more call. The
+        connections of an address that are refused calls wait for one another, and no others do."""
+        address, now = self._address(connection.place), monotonic()
+        address.waits_until = max(now, address.waits_until) + REFUSAL_SECONDS
+        address.waits_until = min(address.waits_until, now + LONGEST_WAIT_SECONDS)
+        return address.waits_until - now
 
     @property
     def open(self) -> list[Connection]:

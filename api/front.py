@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from api import http2
-from api.callers import CALLERS
 from api.connections import ConnectionLimits, ConnectionTable, Stage
+from api.inside import Inside
 from api.listener import Listener
 from api.origin import Network
 from api.traffic import Excess, MessageBudget, Traffic, TrafficLimits
@@ -27,6 +27,13 @@ CONNECTING = 64
 """Connections to gRPC that are being made at once."""
 WAITING_BYTES = 64 * 1024
 """What a caller may have sent before gRPC has its connection."""
+SLICE_BYTES, SLICE_CALLS, OPEN_CALLS = 4096, 10, 64
+"""How much is passed on at once for a caller who is not known. A connection that begins more calls
+with it than so many, and has more open than so many, waits for its turn before the next."""
+TURN_SECONDS = 0.04
+"""Between two turns of all connections: a thousand calls a second for those who flood."""
+RESETS = 50
+"""Calls that a connection may cancel without waiting, before anybody is known there."""
 CLOSING_SECONDS = 5.0
 """What a caller gets to take the last bytes."""
 
@@ -41,6 +48,7 @@ class Front:
         self._folder = TemporaryDirectory(prefix="windlass-")  # which only we may enter
         self._path = Path(self._folder.name)
         self._named = 0
+        self._turn = 0.0
         self._listening: list[Listener] = []
         self.table = ConnectionTable(connections or ConnectionLimits(), proxies)
         self.traffic = traffic or TrafficLimits()
@@ -85,6 +93,11 @@ class Front:
         await asyncio.sleep(0)
         self._folder.cleanup()
 
+    def turn(self) -> float:
+        """When the next turn of somebody who begins many calls is, and it is theirs."""
+        self._turn = max(asyncio.get_running_loop().time(), self._turn) + TURN_SECONDS
+        return self._turn
+
     def forget(self, connection: "Outside") -> None:
         """It is closed on both sides."""
         self.table.remove(connection)
@@ -123,6 +136,10 @@ class Outside(asyncio.Protocol):
         self._waiting = bytearray()
         self._timer: asyncio.TimerHandle | None = None
         self._traffic = Traffic(front.traffic)
+        self._later = b""
+        self._waits_until = 0.0
+        self._continuing: asyncio.TimerHandle | None = None
+        self._resets = 0
         self._is_lost = self._is_opening = False
         self.beginning: asyncio.Task[None] | None = None
         self.place, self.is_trusted = front.table.locate(peername)
@@ -144,7 +161,7 @@ class Outside(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._inside is not None:
-            self._pass_on(data)
+            self._take(data)
             return
         self._waiting += data
         if not http2.PREFACE.startswith(self._waiting[: len(http2.PREFACE)]):
@@ -170,6 +187,8 @@ class Outside(asyncio.Protocol):
     def connection_lost(self, _: Exception | None) -> None:
         self._is_lost = True
         self._stop_timer()
+        if self._continuing is not None:
+            self._continuing.cancel()
         self._front.budget.add(self, -self.held)
         if self._inside is not None:
             self._inside.close()
@@ -184,6 +203,10 @@ class Outside(asyncio.Protocol):
     def sign_in(self) -> None:
         if self.stage is not Stage.SIGNED_IN:
             self._front.table.move(self, Stage.SIGNED_IN)
+
+    def refuse(self) -> None:
+        seconds = self._front.table.penalise(self)
+        self._waits_until = asyncio.get_running_loop().time() + seconds
 
     def displace(self) -> None:
         self._is_lost = True
@@ -232,6 +255,8 @@ class Outside(asyncio.Protocol):
         self._pause()
 
     def resume(self) -> None:
+        if self._later:  # it goes on by itself
+            return
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
@@ -242,14 +267,49 @@ class Outside(asyncio.Protocol):
 
     # How it works.
 
+    def _take(self, data: bytes) -> None:
+        """Pass on what has come, little by little if nobody is known here."""
+        if self._later:
+            self._later += data
+            return
+        if self.is_signed_in or self.is_trusted:
+            self._pass_on(data)
+            return
+        loop = asyncio.get_running_loop()
+        at = 0
+        while at < len(data) and loop.time() >= self._waits_until and not self._is_ending:
+            before = self._traffic.last
+            self._pass_on(data[at : at + SLICE_BYTES])
+            at += SLICE_BYTES
+            begun = (self._traffic.last - before) // 2  # every other number is a caller's
+            if begun > SLICE_CALLS and self._traffic.open > OPEN_CALLS:
+                self._waits_until = max(self._waits_until, self._front.turn())
+        if at < len(data) and not self._is_ending:
+            self._later = data[at:]
+            self._pause()
+            self._continuing = loop.call_at(self._waits_until, self._continue)
+
+    @property
+    def _is_ending(self) -> bool:
+        return self._is_lost or self._inside is None or self._inside.is_closing
+
+    def _continue(self) -> None:
+        self._continuing = None
+        data, self._later = self._later, b""
+        self._take(data)
+        self.resume()
+
     def _pass_on(self, data: bytes) -> None:
-        if self._inside is None or self._inside.is_closing:
+        if self._inside is None or self._is_ending:
             return
         before = self._traffic.last
         try:
             change = self._traffic.ask(data)
             while self._traffic.reset:
                 self._traffic.reset -= 1
+                self._resets += 1
+                if self._resets > RESETS and not self.is_signed_in:
+                    self.refuse()
                 if not self._front.table.may_reset(self):
                     raise Excess("too many resets")
         except Excess as excess:
@@ -274,7 +334,7 @@ class Outside(asyncio.Protocol):
         waiting, self._waiting = bytes(self._waiting), bytearray()
         inside.write(http2.PREFACE)
         if rest := waiting[len(http2.PREFACE) :]:
-            self._pass_on(rest)
+            self._take(rest)
         self.resume()
 
     def _be_late(self) -> None:
@@ -289,52 +349,6 @@ class Outside(asyncio.Protocol):
     def _pause(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
-
-
-class Inside(asyncio.Protocol):
-    """Our connection to gRPC, for one caller."""
-
-    def __init__(self, outside: Outside, name: str) -> None:
-        self._outside = outside
-        self._name = name
-        self._transport: asyncio.Transport | None = None
-        CALLERS[name] = outside
-
-    @property
-    def is_closing(self) -> bool:
-        return self._transport is None or self._transport.is_closing()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._outside.answer(data)
-
-    def pause_writing(self) -> None:
-        self._outside.pause()
-
-    def resume_writing(self) -> None:
-        self._outside.resume()
-
-    def connection_lost(self, _: Exception | None) -> None:
-        CALLERS.pop(self._name, None)
-        self._outside.close()
-
-    def write(self, data: bytes) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
-
-    def pause(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()
-
-    def resume(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
 
 
 def _spelled(peername: object) -> str:

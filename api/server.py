@@ -34,6 +34,9 @@ OPTIONS: dict[str, int] = {
     # where they are, or resource managers were OFFLINE every half hour.
     "grpc.max_connection_age_ms": 30 * 60_000,
     "grpc.max_receive_message_length": 4 * 1024 * 1024,
+    # Beyond these gRPC cancels calls at random, those of other callers too. The front limits them.
+    "grpc.server.max_pending_requests": 100_000,
+    "grpc.server.max_pending_requests_hard_limit": 200_000,
 }
 GRACE_SECONDS = 31.0
 """What a single call gets to end by itself on the way down: a little more than it may take."""
