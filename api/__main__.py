@@ -106,7 +106,11 @@ class Api:
     ) -> None:
         self._settings = settings
         self._prudence = Prudence(**settings.kaas.repair.model_dump())
-        self._database = Database(settings.database, connections=settings.database_connections)
+        self._database = Database(
+            settings.database,
+            connections=settings.database_connections,
+            operations_per_user=settings.limits.operations_per_user,
+        )
         self._tail = Tail(self._database)
         self._vault = Secrets(self._database, seal or _sealing(settings))
         self._admission = Admission(self._database, self._vault)
