@@ -1,6 +1,7 @@
 """Finding out whether an instance works, and not only runs."""
 
 import asyncio
+from ipaddress import ip_address
 from urllib.parse import quote
 
 from agent.runtime import Runtime, Seen
@@ -55,8 +56,11 @@ async def _probe(health: Probe, runtime: Runtime, seen: Seen) -> None:
 
 
 def _reach(seen: Seen, port: int) -> tuple[str, int]:
-    """Where a port inside is reached from the node."""
+    """Where a port inside is reached from the node. Where instances share the node's network only
+    ports that are published are theirs: any other is somebody else's."""
     for each in seen.ports:
         if each.destination == port:
             return "127.0.0.1", each.source
-    return seen.ip or "127.0.0.1", port
+    if seen.network == "host" or not seen.ip or ip_address(seen.ip).is_loopback:
+        raise UnhealthyError(f"port {port} is none of its own: publish it to have it probed")
+    return seen.ip, port

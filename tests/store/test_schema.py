@@ -190,7 +190,7 @@ async def test_the_command_checks_and_migrates(command: Command, empty_url: str)
     newest = f"is at {schema.newest()}, the newest revision\n"
     code, out, err = await command.run("check", database=empty_url)
     assert (code, out) == (1, "")
-    assert err.endswith("run: python -m store migrate\n")
+    assert err.endswith(": run python -m store migrate\n")
     for verb in ("migrate", "migrate", "check"):
         code, out, err = await command.run(verb, database=empty_url)
         assert (code, err) == (0, "")
