@@ -190,7 +190,11 @@ class Agent(Part):
         description="development alone: process takes commands, exec and any environment, so that "
         "who creates instances runs anything on this machine",
     )
-    control: str = Field("127.0.0.1:9020", description="where the control plane serves gRPC")
+    control: str = Field(
+        "127.0.0.1:9020",
+        description="where the control plane serves gRPC; several addresses with commas between "
+        "them: where one is away the next is called",
+    )
     listen: str = Field("127.0.0.1:50053", description="where the agent serves gRPC")
     address: str = Field("", description="where it is reached; empty: where it listens")
     certificate_file: Path | None = Field(None, description="PEM; none: its id is its token")
