@@ -190,7 +190,11 @@ class Agent(Part):
         description="development alone: process takes commands, exec and any environment, so that "
         "who creates instances runs anything on this machine",
     )
-    control: str = Field("127.0.0.1:9020", description="where the control plane serves gRPC")
+    control: str = Field(
+        "127.0.0.1:9020",
+        description="where the control plane serves gRPC; several addresses with commas between "
+        "them: where one is away the next is called",
+    )
     listen: str = Field("127.0.0.1:50053", description="where the agent serves gRPC")
     address: str = Field("", description="where it is reached; empty: where it listens")
     certificate_file: Path | None = Field(None, description="PEM; none: its id is its token")
@@ -202,7 +206,9 @@ class Agent(Part):
     memory_mb: int = Field(0, description="memory that it offers; 0: all")
     disk_gb: int = Field(0, description="disk that it offers; 0: all")
     grace_seconds: float = Field(10.0, le=25, description="between SIGTERM and SIGKILL")
-    linger_seconds: float = Field(60.0, description="how long what ended by itself is kept whole")
+    linger_seconds: float = Field(
+        60.0, description="how long what ended by itself is kept whole, unless it is run again"
+    )
     image_hours: float = Field(24.0, description="how long images are kept that nobody asks for")
     serves_anybody: bool = Field(False, description="take any caller, as original schedulers need")
 

@@ -120,7 +120,11 @@ def told() -> dict[str, str]:
     parser = argparse.ArgumentParser(prog="python -m agent", description="Be a node.")
     parser.add_argument("--node", metavar="ID", help="the node's id")
     parser.add_argument("--listen", metavar="HOST:PORT", help="where to serve")
-    parser.add_argument("--control", metavar="HOST:PORT", help="where the control plane is")
+    parser.add_argument(
+        "--control",
+        metavar="HOST:PORT[,...]",
+        help="where the control plane is; where one address is away the next is called",
+    )
     return {name: said for name, said in vars(parser.parse_args()).items() if said}
 
 

@@ -4,6 +4,7 @@ we trust to be the control plane; without one nothing is encrypted. Where certif
 for, WINDLASS_CERT and WINDLASS_KEY name ours."""
 
 import os
+import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from agent.failover import SILENCE, FailoverChannel, addresses
 from domain.errors import Invalid
 
 TOKEN = "WINDLASS_TOKEN"  # noqa: S105 (the variable's name)
@@ -18,7 +20,17 @@ CA = "WINDLASS_CA"
 CERT, KEY = "WINDLASS_CERT", "WINDLASS_KEY"
 
 
-def opened(address: str, options: Sequence[tuple[str, Any]]) -> grpc.aio.Channel:
+def opened(control: str, options: Sequence[tuple[str, Any]]) -> grpc.aio.Channel:
+    """A channel to a control plane: to one address, or to several with commas between them."""
+    several = addresses(control)
+    if len(several) == 1:
+        return _opened(several[0], options)
+    quick = [*dict([*options, *SILENCE]).items()]
+    first = random.randrange(len(several))  # noqa: S311 (spreads load)
+    return FailoverChannel([_opened(address, quick) for address in several], first)
+
+
+def _opened(address: str, options: Sequence[tuple[str, Any]]) -> grpc.aio.Channel:
     token = os.environ.get(TOKEN, "")
     carriers, trusted = carrying(token) if token else [], _credentials()
     if trusted is None:

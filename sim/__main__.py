@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from agent.crm.crm import cloudlet_key
 from agent.crm.serving import serve as manage
+from agent.failover import addresses
 from domain.errors import DomainError, Invalid, Unavailable
 from logs import keep_private, start_log
 from settings import Settings, read
@@ -141,8 +142,8 @@ def parser() -> argparse.ArgumentParser:
         "--controller",
         action="append",
         default=[],
-        metavar="HOST:PORT",
-        help="where an API process serves notify; without one, where the settings say",
+        metavar="HOST:PORT[,...]",
+        help="where API processes serve notify; without one, where the settings say",
     )
     crm.add_argument(
         "--seconds", type=float, default=0.2, help="how long every piece of work takes"
@@ -165,7 +166,8 @@ def work(given: argparse.Namespace, settings: Settings) -> Coroutine[Any, Any, N
     """What the command line asks for."""
     if given.part != "crm":
         return serve(settings, plan(settings.site.faults_file, given.fault))
-    controllers = given.controller or [settings.edge.notify_address or settings.grpc_address]
+    said = given.controller or [settings.edge.notify_address or settings.grpc_address]
+    controllers = [each for text in said for each in addresses(text)]
     faults = plan(None, given.fault)
     crms = {
         name: practice(cloudlet_key(name), controllers, faults, given.seconds)

@@ -31,6 +31,10 @@ TRIES = 8
 """How often a colliding transaction is run before its error is the caller's."""
 
 FIRST_PAUSE_SECONDS = 0.005
+ANSWER_SECONDS = 15.0
+"""How long one transaction on PostgreSQL may take, the wait for a connection included. A server
+that hangs answers nothing and closes nothing, so nobody else would end it."""
+
 BUSY_TIMEOUT_MS = 10_000
 """How long SQLite waits for another process's write before it says that the file is busy."""
 
@@ -60,9 +64,13 @@ UNKEPT = frozenset({"22021", "22P05"})
 class Database:
     """A database by its URL: `sqlite+aiosqlite:///path` or `postgresql+asyncpg://…`."""
 
-    def __init__(self, url: str, *, connections: int = 8) -> None:
+    def __init__(
+        self, url: str, *, connections: int = 8, answer_seconds: float | None = ANSWER_SECONDS
+    ) -> None:
+        """`answer_seconds`: what a transaction on PostgreSQL may take. None: as long as it does."""
         self.url = _address(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self.answer_seconds = None if self.is_sqlite else answer_seconds
         options: dict[str, Any] = {"pool_size": connections, "max_overflow": 0, "pool_timeout": 10}
         if self.is_sqlite:
             path = self.url.database or ":memory:"
@@ -169,7 +177,10 @@ def _run(
     async def run(self: AnyStore, /, *args: Args.args, **kwargs: Args.kwargs) -> Answer:
         for attempt in range(1, TRIES + 1):
             try:
-                async with self._database.session(writes=writes) as session:
+                async with (
+                    asyncio.timeout(self._database.answer_seconds),
+                    self._database.session(writes=writes) as session,
+                ):
                     answer = await method(self, session, *args, **kwargs)
                     if writes and rehearsal.under_way():
                         await session.flush()
@@ -182,6 +193,8 @@ def _run(
                     if _gone(error):
                         raise _away(error) from error
                     raise
+            except TimeoutError as error:
+                raise _unanswered(self._database.answer_seconds) from error
             except (OSError, PoolTimeout) as error:
                 raise _away(error) from error
             pause = FIRST_PAUSE_SECONDS * 2**attempt
@@ -213,8 +226,18 @@ def _codes(error: DBAPIError) -> set[str | int]:
 def _away(error: Exception) -> Unavailable:
     if (found := trouble(error, "the database")) is not None:
         return found
+    return _unavailable(f"the database did not answer: {type(error).__name__}")
+
+
+def _unanswered(seconds: float | None) -> Unavailable:
+    """Whether its transaction was committed nobody knows."""
+    within = f" within {seconds:g} s" if seconds else ": TimeoutError"
+    return _unavailable(f"the database did not answer{within}")
+
+
+def _unavailable(said: str) -> Unavailable:
     return Unavailable(
-        f"the database did not answer: {type(error).__name__}",
+        said,
         reason="DATABASE_UNAVAILABLE",
         do="try again with the same request id; if it goes on, look at the database",
     )

@@ -47,7 +47,7 @@ async def upgrade(url: str) -> str:
 
     All of it is one transaction on either database, so it is done or has not begun; two who
     start at once take turns. For SQLite the file is made, and the directory it is in."""
-    database = Database(url, connections=1)
+    database = Database(url, connections=1, answer_seconds=None)
     try:
         if database.is_sqlite and database.url.database:
             _make_room(Path(database.url.database))

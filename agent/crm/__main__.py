@@ -14,6 +14,7 @@ from agent.crm.nodes import Nodes
 from agent.crm.platform import Platform, Resources
 from agent.crm.serving import serve
 from agent.crm.simulated import Simulated
+from agent.failover import addresses
 from domain.errors import DomainError, Invalid
 from protos.gen.edge.cloudlet_pb2 import FlavorInfo
 
@@ -27,8 +28,8 @@ def parser() -> argparse.ArgumentParser:
         "--controller",
         action="append",
         required=True,
-        metavar="HOST:PORT",
-        help="where an API process serves notify; given more than once, they are tried in turn",
+        metavar="HOST:PORT[,...]",
+        help="where API processes serve notify; several are tried in turn; may be repeated",
     )
     parser.add_argument(
         "--platform",
@@ -38,10 +39,10 @@ def parser() -> argparse.ArgumentParser:
         "instances through scheduler.InstanceService",
     )
     nodes = parser.add_argument_group("platform nodes")
-    nodes.add_argument("--scheduler", metavar="HOST:PORT", help="where scheduler is served")
+    nodes.add_argument("--scheduler", metavar="HOST:PORT[,...]", help="where scheduler is served")
     nodes.add_argument("--pool", default="", help="the pool of nodes; without one, any node")
     kaas = parser.add_argument_group("platform kaas, and what nodes have in all")
-    kaas.add_argument("--kaas", metavar="HOST:PORT", help="where cnct.kaas.api is served")
+    kaas.add_argument("--kaas", metavar="HOST:PORT[,...]", help="where cnct.kaas.api is served")
     kaas.add_argument(
         "--flavor",
         action="append",
@@ -96,7 +97,8 @@ def platform(given: argparse.Namespace) -> Platform:
 
 
 async def manage(given: argparse.Namespace) -> None:
-    crm = Crm(cloudlet_key(given.cloudlet), platform(given), given.controller)
+    controllers = [each for text in given.controller for each in addresses(text)]
+    crm = Crm(cloudlet_key(given.cloudlet), platform(given), controllers)
     await serve({given.cloudlet: crm}, partial(print, flush=True))
 
 

@@ -41,8 +41,8 @@ class Control(NodeServiceServicer, WindowServicer):
         """Set it, and the stream that is open is ended with an error, once."""
         self.news = asyncio.Condition()
 
-    async def start(self) -> None:
-        self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+    async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.address = f"{host}:{self._server.add_insecure_port(f'{host}:{port}')}"
         await self._server.start()
 
     async def stop(self) -> None:

@@ -242,6 +242,36 @@ async def test_a_server_that_goes_and_comes_back_is_used_again(postgres_url: str
         await database.close()
 
 
+@pytest.mark.parametrize("pooled", [True, False])
+async def test_a_server_that_hangs_is_unavailable_and_used_again_once_it_answers(
+    postgres_url: str, pooled: bool
+) -> None:
+    """No connection ends and nothing is refused: only time tells. So it is with one that is held,
+    one that is in the pool and one that has yet to be made."""
+    async with wire_to(make_url(postgres_url)) as (wire, url):
+        database = Database(url, connections=2, answer_seconds=2)
+        line = Line(database)
+
+        async def hang() -> None:
+            wire.hang()
+
+        if pooled:
+            assert await line.ask() == 1
+        with pytest.raises(Unavailable, match="within 2 s") as refused:
+            await line.talk(hang)
+        assert refused.value.reason == "DATABASE_UNAVAILABLE"
+        asked = [asyncio.create_task(line.ask()) for _ in range(4)]
+        done, hanging = await asyncio.wait(asked, timeout=60)
+        assert not hanging
+        for task in done:
+            error = task.exception()
+            assert isinstance(error, Unavailable)
+            assert error.reason == "DATABASE_UNAVAILABLE"
+        wire.flow()
+        assert await line.ask() == 1
+        await database.close()
+
+
 async def test_a_question_is_answered_by_a_batch_that_begins_after_it() -> None:
     batches: list[list[int]] = []
     go_on = asyncio.Event()

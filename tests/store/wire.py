@@ -1,4 +1,4 @@
-"""A wire to PostgreSQL that can be cut."""
+"""A wire to PostgreSQL that can be cut, or hang."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,6 +15,17 @@ class Wire:
         self._server: asyncio.Server | None = None
         self._ends: set[asyncio.StreamWriter] = set()
         self.port = 0
+        self._flows = asyncio.Event()
+        self._flows.set()
+
+    def hang(self) -> None:
+        """Carry nothing any more, and end nothing: as a server that is stopped, or a network that
+        loses everything."""
+        self._flows.clear()
+
+    def flow(self) -> None:
+        """Carry again, what was held up first."""
+        self._flows.set()
 
     async def mend(self) -> None:
         self._server = await asyncio.start_server(self._carry, "127.0.0.1", self.port)
@@ -42,6 +53,7 @@ class Wire:
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             while data := await reader.read(65536):
+                await self._flows.wait()
                 writer.write(data)
                 await writer.drain()
         writer.close()

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from api import http2
 
-LOGIN = "/api.services.auth.AuthService/Login"
+LOGIN = "/services.auth.AuthService/Login"
 WATCH = "/grpc.health.v1.Health/Watch"
 EMPTY = b"\0\0\0\0\0"
 WINDOW, FIRST_WINDOW = 4, 65_535
