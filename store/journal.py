@@ -101,9 +101,7 @@ class Journal(Store):
         return row is None or row.ended is not None
 
     @reading
-    async def _look(
-        self, session: AsyncSession, operation: OperationId, after: int
-    ) -> Looked:
+    async def _look(self, session: AsyncSession, operation: OperationId, after: int) -> Looked:
         return await _read(session, operation, after)
 
     async def follow(
