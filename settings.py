@@ -206,7 +206,9 @@ class Agent(Part):
     memory_mb: int = Field(0, description="memory that it offers; 0: all")
     disk_gb: int = Field(0, description="disk that it offers; 0: all")
     grace_seconds: float = Field(10.0, le=25, description="between SIGTERM and SIGKILL")
-    linger_seconds: float = Field(60.0, description="how long what ended by itself is kept whole")
+    linger_seconds: float = Field(
+        60.0, description="how long what ended by itself is kept whole, unless it is run again"
+    )
     image_hours: float = Field(24.0, description="how long images are kept that nobody asks for")
     serves_anybody: bool = Field(False, description="take any caller, as original schedulers need")
 

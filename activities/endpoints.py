@@ -2,7 +2,8 @@
 
 from temporalio import activity
 
-from domain.errors import DomainError, Unavailable
+from activities.errors import never_final
+from domain.errors import DomainError
 from domain.ports import Endpoint
 from domain.ports import Endpoints as Names
 
@@ -22,4 +23,4 @@ class Endpoints:
         try:
             await self._names.remove(endpoint)
         except DomainError as error:
-            raise Unavailable(error.message, subject=endpoint.name) from error
+            raise never_final(error, endpoint.name) from error

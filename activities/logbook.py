@@ -8,6 +8,8 @@ how a cancel finds it."""
 
 import asyncio
 from contextlib import suppress
+from datetime import timedelta
+from time import monotonic
 from typing import Any, Protocol
 
 import structlog
@@ -18,16 +20,23 @@ from temporalio.worker import (
     Interceptor,
 )
 
-from activities.errors import TRIED_AGAIN, told
+from activities.errors import TRIED_AGAIN, soon, told
 from activities.waiting import beating
-from domain.errors import DomainError
+from domain.errors import DomainError, Unavailable
 from domain.machine import Machine, Sighting
-from domain.operation import Mark, OperationId, StepKey
+from domain.operation import STOPPED, Mark, OperationId, StepKey
 from domain.ports import Kubelet
 
 log = structlog.get_logger()
 
 ID_LENGTH = 36
+
+WRITE_AGAIN_SECONDS = 2.0
+"""Between two tries of a line while the database is away."""
+
+SPARE = timedelta(seconds=45)
+"""So long before an attempt's time is up a line is tried for the last time, which may take as long
+as the database may take to answer."""
 
 
 class MarksPort(Protocol):
@@ -55,10 +64,14 @@ class _Hand(ActivityInboundInterceptor):
                 return await self.next.execute_activity(input)
             return await self._witnessed(input)
         except DomainError as error:
-            raise told(error) from None  # all of it is in there, and causes may quote secrets
+            pause = soon(error, activity.info())
+            raise told(
+                error, pause
+            ) from None  # all of it is in there, and causes may quote secrets
 
     async def _witnessed(self, input: ExecuteActivityInput) -> Any:
-        await self._mark(Sighting.BEGAN)
+        began = monotonic()
+        await self._write(began, Sighting.BEGAN)
         try:
             async with beating():
                 answer = await self.next.execute_activity(input)
@@ -66,22 +79,42 @@ class _Hand(ActivityInboundInterceptor):
             await self._stumbled(
                 note=error.message,
                 final=error.kind not in TRIED_AGAIN,
+                last=_is_last_try(),
                 status=error.facts.get("status", ""),
             )
             raise
         except asyncio.CancelledError:
-            await self._stumbled(note="stopped")
+            await self._stumbled(note=STOPPED)
             raise
         except Exception as error:
             log.exception("a hand failed in a way nobody foresaw", step=activity.info().activity_id)
-            await self._stumbled(note=f"{type(error).__name__}: {error}")
+            await self._stumbled(note=f"{type(error).__name__}: {error}", last=_is_last_try())
             raise
-        await self._mark(
+        await self._write(
+            began,
             Sighting.ENDED,
             learnt=answer if isinstance(answer, Machine) else None,
             kubelet=answer.version if isinstance(answer, Kubelet) else "",
         )
         return answer
+
+    async def _write(self, began: float, sighting: Sighting, **seen: Any) -> None:
+        """Write a line that the hand cannot do without. While the database is away this waits for
+        it, nearly as long as the attempt may take: a failed attempt would be followed by a pause
+        that may be many minutes long, and go on long after the database is back."""
+        try:
+            return await self._mark(sighting, **seen)
+        except Unavailable:
+            if _is_late(began):
+                raise
+        async with beating():
+            while True:
+                await asyncio.sleep(WRITE_AGAIN_SECONDS)
+                try:
+                    return await self._mark(sighting, **seen)
+                except Unavailable:
+                    if _is_late(began):
+                        raise
 
     async def _stumbled(self, **seen: Any) -> None:
         """The stumble itself must be told: a line that cannot be written does not hide it."""
@@ -99,6 +132,18 @@ class _Hand(ActivityInboundInterceptor):
                 **seen,
             )
         )
+
+
+def _is_late(began: float) -> bool:
+    limit = activity.info().start_to_close_timeout
+    return limit is not None and monotonic() - began > (limit - SPARE).total_seconds()
+
+
+def _is_last_try() -> bool:
+    """Whether Temporal gives the step up after this attempt."""
+    info = activity.info()
+    most = info.retry_policy.maximum_attempts if info.retry_policy else 0
+    return 0 < most <= info.attempt
 
 
 def _belongs_to_operation() -> bool:

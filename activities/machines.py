@@ -3,6 +3,7 @@
 import structlog
 from temporalio import activity
 
+from activities.errors import never_final
 from activities.waiting import until, until_true
 from domain.errors import DomainError, Overdue, Unavailable
 from domain.machine import Machine, Search, Slot
@@ -81,7 +82,7 @@ class Machines:
             await self._pool.release(slot)
             await until_true(f"{slot.name} was being released", lambda: self._pool.released(slot))
         except DomainError as error:
-            raise Unavailable(error.message, subject=slot.name) from error
+            raise never_final(error, slot.name) from error
 
     @activity.defn(name="machines.sweep")
     async def sweep(self, mark: ClusterMark) -> None:
@@ -93,7 +94,7 @@ class Machines:
         try:
             await until_true(f"what is left of {mark.name} was being released", clean)
         except DomainError as error:
-            raise Unavailable(error.message, subject=mark.name) from error
+            raise never_final(error, mark.name) from error
 
     @activity.defn(name="machines.stock")
     async def stock(self, _asked: str = "") -> Stock:

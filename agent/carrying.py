@@ -13,7 +13,7 @@ from agent.ledger import Ledger
 from agent.manifests import pod_manifest
 from agent.orders import FINAL, Record, State, Status
 from agent.probing import until_unhealthy
-from agent.runtime import APP, Condition, Runtime, Seen
+from agent.runtime import APP, UNKNOWN_EXIT, Condition, Runtime, Seen
 from domain.agents import ENDED
 from domain.errors import Conflict, DomainError
 from domain.happening import Happening, Kind
@@ -187,8 +187,9 @@ class Carried:
         order = order.model_copy(update={"credentials": ""})
         self._keep(image=image, order=order)
         await self._runtime.create(order.spec())
+        made = await self._seen()
         with self._ledger.together():
-            self._keep(created_ns=time.time_ns())
+            self._keep(created_ns=made.created_ns or time.time_ns())
             self._pod_becomes(PodState.PREPARED)
             self._happened(Kind.POD_PREPARED)
 
@@ -256,6 +257,8 @@ class Carried:
     def _exits(self, seen: Seen, status: Status) -> None:
         """Write down how it ended, after everything it said."""
         self._archive.finish(self.record.pod)
+        code = UNKNOWN_EXIT if _is_lost(seen) else seen.exit_code
+        seen = seen.model_copy(update={"exit_code": code})
         ran = self.record.pod_state is PodState.RUNNING
         with self._ledger.together():
             self._keep(exit_code=seen.exit_code, ended_ns=seen.finished_ns or time.time_ns())
@@ -270,7 +273,7 @@ class Carried:
         """It could not be brought to run."""
         self._archive.finish(self.record.pod)
         with self._ledger.together():
-            self._keep(ended_ns=time.time_ns())
+            self._keep(exit_code=UNKNOWN_EXIT, ended_ns=time.time_ns())
             if self.record.pod_state in {PodState.PREPARING, PodState.PREPARED}:
                 self._pod_becomes(PodState.ABORTED_PREPARE)
                 self._happened(Kind.POD_PREPARE_ABORTED, reason=why)
@@ -308,7 +311,7 @@ class Carried:
 
 def _verdict(seen: Seen, record: Record) -> Status:
     """How it ended, in words."""
-    if seen.lost or seen.condition is not Condition.EXITED:
+    if _is_lost(seen):
         state, text = State.CRASHED, "lost: nobody knows how it ended"
     elif seen.oom:
         state, text = State.FAILED, f"OOM: it took more than {record.order.limits.memory} MB"
@@ -317,6 +320,11 @@ def _verdict(seen: Seen, record: Record) -> Status:
     else:
         state, text = State.TERMINATED, "exit 0"
     return Status(state=State.TERMINATED if record.order.plain else state, description=text)
+
+
+def _is_lost(seen: Seen) -> bool:
+    """Whether nobody knows how it ended."""
+    return seen.lost or seen.condition is not Condition.EXITED
 
 
 def _reached(seen: Seen) -> str:
@@ -333,6 +341,7 @@ def _pod(record: Record, node: str, cgroup: str) -> Pod:
     state = AppState.RUNNING if running else AppState.EXITED if exited else AppState.UNDEFINED
     code = record.exit_code if state is AppState.EXITED else 0
     notes = order.annotations(node)
+    manifest = pod_manifest(order.spec(), image, notes)
     shown = image.model_copy(update={"manifest": ""})
     network = Network(name=record.network, ipv4=record.ip)
     return Pod(
@@ -346,5 +355,5 @@ def _pod(record: Record, node: str, cgroup: str) -> Pod:
         created_ns=record.created_ns,
         started_ns=record.started_ns,
         marked_ns=time.time_ns() if record.pod_state is PodState.GARBAGE else 0,
-        manifest=pod_manifest(order.spec(), image, notes),
+        manifest=manifest,
     )

@@ -55,6 +55,8 @@ class Instances:
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._unmade: dict[str, tuple[int, float]] = {}
         """Incarnations that were to be destroyed before they were made, and when."""
+        self._lingering: set[str] = set()
+        """Pods that ended by themselves and that nobody wants any more. Their time is not up."""
         self.draining = False
 
     async def adopt(self) -> None:
@@ -90,6 +92,7 @@ class Instances:
                 )
             if there:
                 await there.destroy()
+                self._lingering.discard(there.record.pod)
             carried = self._carry(Record(order=order))
             self._ledger.keep(carried.record)
             carried.begin()
@@ -119,14 +122,18 @@ class Instances:
     async def destroy(self, instance: str, incarnation: int | None) -> None:
         """Leave nothing of it, nor of an older one, which whoever gave this order had given up.
         What is not here is as good as destroyed, and is not made any more: the order for it may
-        still be on its way."""
+        still be on its way. What ended by itself holds nothing that others may want, and stays to
+        be looked at for as long as it lingers."""
         async with self._turns[instance]:
             there = self._carried.get(instance)
             if there and incarnation is not None:
                 _fence(there.record, incarnation)
             if incarnation is not None:
                 self._unmade[instance] = (incarnation, time.monotonic())
-            if there:
+            ran = there is not None and there.record.pod_state is PodState.EXITED
+            if there and ran and incarnation is not None and self._lingers(there):
+                self._lingering.add(there.record.pod)
+            elif there:
                 await there.destroy()
 
     async def exec(self, instance: str, command: list[str], timeout_seconds: float) -> Output:
@@ -134,9 +141,13 @@ class Instances:
         return await self._runtime.exec(pod, command, timeout_seconds)
 
     def held(self) -> list[Record]:
-        """Everything that is here."""
+        """Everything that is here and that somebody wants."""
         found = (carried.record for _, carried in sorted(self._carried.items()))
-        return [record for record in found if record.pod_state is not PodState.GARBAGE]
+        return [
+            record
+            for record in found
+            if record.pod_state is not PodState.GARBAGE and record.pod not in self._lingering
+        ]
 
     async def drain(self, grace_seconds: float) -> None:
         """Take nothing more, and stop all that runs."""
@@ -167,8 +178,9 @@ class Instances:
 
     async def _clear(self, carried: Carried) -> None:
         record = carried.record
-        ago = (time.time_ns() - record.ended_ns) / SECOND_NS
-        if carried.state in FINAL and record.pod_state in ENDED and ago > self._terms.linger:
+        if record.pod_state is PodState.GARBAGE:
+            self._lingering.discard(record.pod)
+        elif carried.state in FINAL and record.pod_state in ENDED and not self._lingers(carried):
             async with self._turns[record.instance]:
                 if self._carried.get(record.instance) is not carried:
                     return
@@ -176,6 +188,13 @@ class Instances:
                     await carried.clear()
                 except DomainError as error:
                     log.warning("a pod is not cleared away", pod=record.pod, error=error.message)
+
+    def _lingers(self, carried: Carried) -> bool:
+        """Whether it ended by itself, and that is not long ago."""
+        record = carried.record
+        if carried.state not in FINAL or record.pod_state not in ENDED:
+            return False
+        return (time.time_ns() - record.ended_ns) / SECOND_NS <= self._terms.linger
 
     def _forget(self) -> None:
         edge = time.time_ns() - int(self._terms.records * SECOND_NS)

@@ -5,6 +5,7 @@ import json
 import time
 from typing import Any
 
+from agent import appc
 from agent.runtime import APP, Spec
 from agent.uris import Builtin
 from domain.pod import Format, Image, Pairs
@@ -17,20 +18,23 @@ def image_id(config: bytes) -> str:
     return f"sha512-{hashlib.sha512(config).hexdigest()[:64]}"
 
 
+def builtin_config(program: Builtin) -> bytes:
+    """What the id of a program's image is made from: the program, and nothing of the node."""
+    config = {"architecture": "any", "os": "linux", "config": {"Cmd": _command(program)}}
+    return json.dumps(config, sort_keys=True).encode()
+
+
 def builtin_image(program: Builtin) -> Image:
-    command = ["/bin/sh", "-c", program.script]
-    config = {"architecture": "any", "os": "linux", "config": {"Cmd": command}}
-    raw = json.dumps(config, sort_keys=True).encode()
     name = f"windlass.local/{program.name}"
     labels = (("version", "latest"), ("os", "linux"))
     return Image(
-        id=image_id(raw),
+        id=image_id(builtin_config(program)),
         name=name,
         format=Format.OCI,
         format_version="1.0.2",
         imported=int(time.time()),
         size=len(program.script),
-        manifest=image_manifest(name, labels, config["config"], ()),
+        manifest=image_manifest(name, labels, {"Cmd": _command(program)}, ()),
         labels=labels,
     )
 
@@ -42,34 +46,42 @@ def image_manifest(name: str, labels: Pairs, config: Any, annotations: Pairs) ->
     told = {
         "acKind": "ImageManifest",
         "acVersion": APPC_VERSION,
-        "name": name,
-        "labels": [{"name": label, "value": value} for label, value in labels],
-        "app": {
-            "exec": command,
-            "user": config.get("User") or "0",
-            "group": "0",
-            "workingDirectory": config.get("WorkingDir") or "/",
-            "environment": [{"name": name, "value": value} for name, _, value in environment],
-        },
-        "annotations": [{"name": note, "value": value} for note, value in annotations],
+        "name": appc.identifier(name),
+        "labels": appc.labels(labels),
+        "app": appc.app(
+            command,
+            ((variable, value) for variable, _, value in environment),
+            user=str(config.get("User") or ""),
+            folder=str(config.get("WorkingDir") or "/"),
+        ),
+        "annotations": appc.annotations(annotations),
     }
     return json.dumps(told)
 
 
 def pod_manifest(spec: Spec, image: Image, annotations: Pairs) -> str:
     # Whoever may look at pods reads this, so it has the names of what was ordered and no values.
-    app: dict[str, Any] = {
-        "environment": [{"name": name, "value": ""} for name, _ in spec.environment],
-    }
-    if spec.command:
-        app["exec"] = list(spec.command)
+    names = ((name, "") for name, _ in spec.environment)
+    notes = appc.annotations(annotations)
+    made_of = {"id": appc.image_hash(image.id), "name": appc.identifier(image.name or spec.uri)}
     told = {
         "acKind": "PodManifest",
         "acVersion": APPC_VERSION,
         "apps": [
-            {"name": APP, "image": {"id": image.id, "name": image.name}, "app": app},
+            {
+                "name": APP,
+                "image": made_of,
+                "app": appc.app(spec.command, names),
+                "annotations": notes,
+            },
         ],
-        "annotations": [{"name": note, "value": value} for note, value in annotations],
+        "volumes": [],
+        "isolators": [],
+        "annotations": notes,
         "ports": [{"name": f"{port.destination}", "hostPort": port.source} for port in spec.ports],
     }
     return json.dumps(told)
+
+
+def _command(program: Builtin) -> list[str]:
+    return ["/bin/sh", "-c", program.script]

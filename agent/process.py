@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 
 from agent import shim
 from agent.manifests import builtin_image
-from agent.runtime import Condition, Info, Output, PortMap, Seen, Spec
+from agent.runtime import UNKNOWN_EXIT, Condition, Info, Output, PortMap, Seen, Spec
 from agent.uris import BUILTIN, BUILTINS, source
 from domain.errors import Conflict, Forbidden, NotFound, Overdue, Unavailable, Unsupported
 from domain.placement import Amounts
@@ -101,6 +102,7 @@ class Processes:
             "memory_bytes": spec.limits.memory * 10**6,
             "user": user,
             "ports": [port.model_dump() for port in ports],
+            "created_ns": time.time_ns(),
         }
         shim.written(str(home / "order.json"), order)
 
@@ -148,7 +150,10 @@ class Processes:
         if not (order := _read(home / "order.json")):
             return Seen(pod=pod, condition=Condition.GONE)
         ports = tuple(PortMap.model_validate(port) for port in order["ports"])
-        seen = Seen(pod=pod, condition=Condition.CREATED, ports=ports, log=home / "log")
+        created = int(order.get("created_ns") or 0)
+        seen = Seen(
+            pod=pod, condition=Condition.CREATED, ports=ports, log=home / "log", created_ns=created
+        )
         if not (began := _read(home / "began.json")):
             return seen
         known = {"pid": began["pid"], "started_ns": began["started_ns"]}
@@ -160,7 +165,7 @@ class Processes:
             return seen.model_copy(update=known)
         if ended := _read(home / "ended.json"):  # it wrote that down and went meanwhile
             return seen.model_copy(update={**known, **ended, "condition": Condition.EXITED})
-        lost = {"condition": Condition.EXITED, "exit_code": 137, "lost": True}
+        lost = {"condition": Condition.EXITED, "exit_code": UNKNOWN_EXIT, "lost": True}
         return seen.model_copy(update={**known, **lost})
 
     async def list(self) -> Sequence[Seen]:
@@ -259,10 +264,25 @@ def _is_shim(pid: int, home: Path) -> bool:
 
 
 def _cgroup(pid: int) -> str:
-    with suppress(OSError, IndexError):
-        lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
-        return lines[-1].split(":", 2)[2]
-    return ""
+    try:
+        return cgroup(Path(f"/proc/{pid}/cgroup").read_text())
+    except OSError:
+        return ""
+
+
+def cgroup(told: str) -> str:
+    """A process's cgroup out of what the kernel tells of it, `ID:CONTROLLERS:PATH` a line. Where
+    hierarchies of both versions are mounted they differ: the unified one is meant, or where it has
+    nothing to say systemd's, or whichever has."""
+    paths: dict[str, str] = {}
+    for line in told.splitlines():
+        _, _, rest = line.partition(":")
+        controllers, separator, path = rest.partition(":")
+        if separator:
+            paths[controllers] = path
+    ranked = [paths[name] for name in ("", "name=systemd") if name in paths]
+    ranked += [path for _, path in sorted(paths.items())]
+    return next((path for path in ranked if path != "/"), "/" if ranked else "")
 
 
 def _forbidden(what: str, pod: str) -> Forbidden:

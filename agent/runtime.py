@@ -41,6 +41,10 @@ class Spec(Frozen):
     ip: str = ""
 
 
+UNKNOWN_EXIT = -1
+"""The exit code of what ended while nobody watched."""
+
+
 class Condition(StrEnum):
     CREATED = "created"
     RUNNING = "running"
@@ -56,10 +60,13 @@ class Seen(Frozen):
     condition: Condition
     pid: int = -1
     exit_code: int = 0
+    """-1: nobody knows."""
     oom: bool = False
     """Whether it was ended for taking more memory than it may."""
     lost: bool = False
     """Whether nobody knows how it ended."""
+    created_ns: int = 0
+    """When the runtime made what it runs in, by its own record."""
     started_ns: int = 0
     finished_ns: int = 0
     cgroup: str = ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.manifests import builtin_image
+from agent.manifests import builtin_image, image_id
 from agent.runtime import Condition, Info, Output, Seen, Spec
 from agent.uris import BUILTIN, BUILTINS, source
 from domain.errors import Conflict, DomainError, NotFound
@@ -60,7 +60,7 @@ class Simulated:
             self._images[uri] = (
                 builtin_image(BUILTINS[meant.rest])
                 if meant.kind == BUILTIN
-                else Image(id=f"sha512-{uri}", name=meant.rest, format=Format.OCI)
+                else Image(id=image_id(uri.encode()), name=meant.rest, format=Format.OCI)
             )
         return self._images[uri]
 
@@ -73,7 +73,13 @@ class Simulated:
     async def create(self, spec: Spec) -> None:
         await self._pass("create")
         if spec.pod not in self._pods:
-            seen = Seen(pod=spec.pod, condition=Condition.CREATED, ports=spec.ports, ip=spec.ip)
+            seen = Seen(
+                pod=spec.pod,
+                condition=Condition.CREATED,
+                ports=spec.ports,
+                ip=spec.ip,
+                created_ns=time.time_ns(),
+            )
             if self._folder:
                 seen = seen.model_copy(update={"log": self._folder / f"{spec.pod}.log"})
             self._pods[spec.pod] = Imagined(spec, seen)

@@ -312,7 +312,7 @@ class Api:
 
     def _window(self, built: build.Build) -> list[Service]:
         """What is seen of pods, and what nodes tell of them."""
-        about = About(version=versioned(built), directory=str(self._settings.state))
+        about = About(version=versioned(built), directory=str(self._settings.state.absolute()))
         public, described = PublicAPI(self._pods, about), rkt_pb2.DESCRIPTOR.services_by_name
         told = node.Window(self._pods, Belonging(self._vault))
         hears = node_pb2.DESCRIPTOR.services_by_name["Window"]

@@ -10,7 +10,8 @@ from cli.calling import Call, command, group
 from cli.complaints import Code, Complaint
 from cli.operation import changed
 from cli.options import Cluster, Plan, RequestId, Sizes, Timeout, Wait, seconds
-from cli.printing import Column, Document, Format, tame
+from cli.ownership import warn_of_owner
+from cli.printing import Column, Document, Format
 from cli.wishing import of_a_delete
 
 if TYPE_CHECKING:
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from protos.gen.kaas import api_pb2, api_pb2_grpc
 
 app = group("Kubernetes clusters on bare metal.")
-
-OWNER_SECONDS = 5.0
-"""How long a change waits to be told whose the cluster is."""
 
 CLUSTERS = (
     Column("NAME", lambda it: it["name"]),
@@ -333,26 +331,6 @@ def clusters(call: Call) -> "api_pb2_grpc.ClusterStub":
     from protos.gen.kaas.api_pb2_grpc import ClusterStub
 
     return ClusterStub(call.channel)
-
-
-async def warn_of_owner(call: Call, name: str) -> None:
-    """Say that a cluster belongs to a ClusterInst. The change is asked for all the same, also where
-    the server cannot tell: it may be of an older release."""
-    import grpc.aio
-
-    from domain.ownership import warning
-    from protos.gen.ops.clusters_pb2 import ListClusterOwnersRequest
-    from protos.gen.ops.clusters_pb2_grpc import ClustersStub
-
-    stub: ClustersStub = ClustersStub(call.channel)
-    asked = ListClusterOwnersRequest(name=name)
-    try:
-        found = (await stub.ListOwners(asked, timeout=OWNER_SECONDS)).clusters
-    except grpc.aio.AioRpcError:
-        return
-    for each in found:
-        if said := warning(each.name, each.owner):
-            call.page.err.print(tame(f"warning: {said}"), style="yellow")
 
 
 async def confirm(call: Call, name: str, *, force: bool) -> None:

@@ -7,10 +7,11 @@ import typer
 
 from cli import planning
 from cli.calling import Call, command, group
-from cli.cluster import clusters, labelled, pooled, warn_of_owner
+from cli.cluster import clusters, labelled, pooled
 from cli.complaints import Code, Complaint
 from cli.operation import changed
 from cli.options import Cluster, Plan, RequestId, Sizes, Timeout, Wait, seconds
+from cli.ownership import warn_of_owner
 
 if TYPE_CHECKING:
     from protos.gen.kaas import api_pb2

@@ -210,6 +210,10 @@ class Step(Frozen):
     goes back to active."""
 
 
+STOPPED = "stopped"
+"""What a stumble says that is nobody's failure: the hand was told to stop."""
+
+
 class Mark(Frozen):
     """One sighting of one attempt at one step, written down before the hand goes on."""
 
@@ -220,6 +224,8 @@ class Mark(Frozen):
     note: str = ""
     final: bool = False
     """Whether a stumble was the last: it will not be tried again."""
+    last: bool = False
+    """Whether a stumble was the last of as many as there may be."""
     learnt: Machine | None = None
     """What the step found out about the machine in its slot."""
     status: str = ""

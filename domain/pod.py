@@ -197,8 +197,11 @@ def _has_pairs(there: Pairs, wanted: Pairs) -> bool:
 
 
 def _is_above(cgroup: str, path: str) -> bool:
-    """Whether a pod's cgroup is this one or lies above it; its sibling's name may begin alike."""
-    return bool(cgroup) and (path == cgroup or path.startswith(cgroup.rstrip("/") + "/"))
+    """Whether a pod's cgroup is this one or lies above it; its sibling's name may begin alike. `/`
+    is that of a process in no group of its own, so it is nobody's parent."""
+    if not cgroup or path == cgroup:
+        return bool(cgroup)
+    return cgroup != "/" and path.startswith(cgroup.rstrip("/") + "/")
 
 
 POD_CONDITIONS: dict[str, Callable[[Pod, PodFilter], bool]] = {

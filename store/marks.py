@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from domain.errors import Conflict
 from domain.machine import UNMOVED, Sighting, SlotPhase, filled
-from domain.operation import PAUSED, STALE, Mark, Stage, Step, StepState
+from domain.operation import PAUSED, STALE, STOPPED, Mark, Stage, Step, StepState
 from domain.ports import host_keys
 from store import journal
 from store.engine import Database, Store, transaction
@@ -40,9 +40,6 @@ STATES = {
     Sighting.ENDED: StepState.DONE,
     Sighting.STUMBLED: StepState.STUMBLED,
 }
-
-WORTH_SAYING = 5
-"""After so many failed attempts at one step, its operation waits for something."""
 
 RELEASING = "Releasing"
 """What MAAS calls a machine from the moment on when it is told to take it back."""
@@ -286,11 +283,21 @@ def _move(step: _Step, mark: Mark, operation: _Operation) -> None:
 
 
 def _waiting_on(mark: Mark, now_on: str) -> str:
-    """What the operation waits for, once a step has stumbled often enough to be worth saying."""
-    if mark.sighting is Sighting.STUMBLED and mark.attempt >= WORTH_SAYING and not mark.final:
+    """What the operation waits for, from the first time that a step stumbles and is tried again.
+    A step that is given up is waited for no longer, nor one that another at its subject follows:
+    Temporal ends some without a mark."""
+    over = mark.sighting is Sighting.ENDED or mark.final or mark.last
+    if mark.sighting is Sighting.STUMBLED and not over and mark.note != STOPPED:
         return f"{mark.step}: {mark.note[:NOTE_LENGTH]}"
-    over = mark.sighting is Sighting.ENDED or mark.final
-    return "" if over and now_on.startswith(f"{mark.step}: ") else now_on
+    same = now_on.startswith(f"{mark.step}: ")
+    follows = mark.sighting is Sighting.BEGAN and not same and _subject(now_on) == mark.step.subject
+    return "" if follows or (over and same) else now_on
+
+
+def _subject(waiting_on: str) -> str:
+    """What the step is done to that is waited for. Empty: it is no step."""
+    words = waiting_on.partition(": ")[0].removeprefix("undo ").split(" ")
+    return words[1] if len(words) > 1 and "." in words[0] else ""
 
 
 def _saying(mark: Mark) -> str:

@@ -62,8 +62,8 @@ STUBBORN = ActivityConfig(
     ),
     cancellation_type=_WAIT,
 )
-"""What must succeed in the end, or something leaks. It is tried for ever; after the fifth attempt
-the operation says what it waits for."""
+"""What must succeed in the end, or something leaks. It is tried for ever, and its
+operation says what it waits for."""
 
 COURTESY = ActivityConfig(
     start_to_close_timeout=timedelta(minutes=2),

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agent.manifests import image_id, image_manifest
+from agent.manifests import builtin_config, image_id, image_manifest
 from agent.podman.rest import PULL_SECONDS, Rest, last_error
 from agent.uris import ARCHIVE, BUILTIN, BUILTINS, Source, source
 from domain.errors import Failed, Forbidden, NotFound, Unavailable
@@ -118,11 +118,16 @@ class PodmanImages:
         told = await self._rest.get(f"/images/{reference}/json")
         theirs = str(told["Id"])
         if theirs not in self._known:
-            self._known[theirs] = _told(told, self._config(theirs))
+            self._known[theirs] = _told(told, self._config(theirs, told))
         return self._known[theirs]
 
-    def _config(self, theirs: str) -> bytes:
-        """The configuration as it was pushed, which podman keeps beside the image."""
+    def _config(self, theirs: str, told: dict[str, Any]) -> bytes:
+        """The configuration as it was pushed, which podman keeps beside the image. One that is
+        built in has the same on every node, whatever it was built of there."""
+        for name in told.get("RepoTags") or ():
+            program = str(name).removeprefix(f"{HOME}/").removesuffix(":latest")
+            if str(name).startswith(f"{HOME}/") and program in BUILTINS:
+                return builtin_config(BUILTINS[program])
         name = "=" + base64.b64encode(f"sha256:{theirs}".encode()).decode()
         try:
             return (self._storage / "overlay-images" / theirs / name).read_bytes()

@@ -16,7 +16,7 @@ from agent.podman.kernel import killed_for_memory
 from agent.podman.rest import CALL_SECONDS, Rest, demultiplexed
 from agent.podman.service import Service
 from agent.process import ended
-from agent.runtime import Condition, Info, Output, PortMap, Seen, Spec
+from agent.runtime import UNKNOWN_EXIT, Condition, Info, Output, PortMap, Seen, Spec
 from agent.shim import signalled
 from domain.errors import Conflict, DomainError, Failed, NotFound, Overdue, Unavailable
 from domain.happening import SECOND_NS
@@ -143,7 +143,7 @@ class Podman:
             deadline = time.monotonic() + SETTLE_SECONDS
             while (await self.inspect(pod)).condition is Condition.RUNNING:
                 if time.monotonic() > deadline:  # whoever watched it is dead too: nobody will tell
-                    lost = {"condition": Condition.EXITED, "exit_code": 137, "lost": True}
+                    lost = {"condition": Condition.EXITED, "exit_code": UNKNOWN_EXIT, "lost": True}
                     return seen.model_copy(update={**lost, "cgroup": ""})
                 await asyncio.sleep(0.02)
         return seen
@@ -227,6 +227,7 @@ class Podman:
             condition=condition,
             pid=int(state["Pid"]) or -1,
             exit_code=int(state["ExitCode"]),
+            created_ns=_ns(str(told.get("Created") or "")),
             started_ns=_ns(state["StartedAt"]),
             # One that ends at once has ended before podman notes that it has begun.
             finished_ns=max(_ns(state["FinishedAt"]), _ns(state["StartedAt"]))
@@ -241,7 +242,7 @@ class Podman:
         container = str(told["Id"])
         if condition is Condition.RUNNING and not _is_of(container, seen.pid, "cgroup"):
             if not _is_of(container, int(state.get("ConmonPid") or -1), "cmdline"):
-                update = {"condition": Condition.EXITED, "exit_code": 137, "lost": True}
+                update = {"condition": Condition.EXITED, "exit_code": UNKNOWN_EXIT, "lost": True}
                 return seen.model_copy(update={**update, "cgroup": ""})
         elif condition is Condition.EXITED:
             asked = pod in self._asked_to_end

@@ -1,7 +1,12 @@
 """The PublicAPI: what can be seen of pods. It changes nothing, and waits for no node."""
 
+import os
+import re
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from typing import Annotated
+
+from pydantic import AfterValidator
 
 from api.asking import Context
 from api.build import UNKNOWN, Build
@@ -21,11 +26,27 @@ NODE, TENANT = "x-windlass-node", "x-windlass-tenant"
 """Metadata that narrows what is listed to a node, or to a tenant."""
 
 
+RELEASE = re.compile(r"v?(\d+\.\d+\.\d+)(.*)")
+
+
+def semantic(version: str) -> str:
+    """A version as SemVer has it: without `v`, and with what is beside the three numbers set off.
+    rkt's clients refuse any other."""
+    found = RELEASE.fullmatch(version.strip())
+    if found is None:
+        return "0.0.0"
+    release, rest = found.groups()
+    before, plus, build = rest.partition("+")
+    before = "-".join(filter(None, re.split(r"[^0-9A-Za-z]+", before)))
+    build = ".".join(filter(None, re.split(r"[^0-9A-Za-z-]+", build)))
+    return release + (f"-{before}" if before else "") + (f"{plus}{build}" if build else "")
+
+
 class About(Frozen):
     """What a server says of itself."""
 
-    version: str
-    directory: str
+    version: Annotated[str, AfterValidator(semantic)]
+    directory: Annotated[str, AfterValidator(os.path.abspath)]
     system_config: str = "/usr/lib/windlass"
     local_config: str = "/etc/windlass"
     user_config: str = ""

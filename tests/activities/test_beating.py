@@ -4,6 +4,7 @@ work, and that a cancel finds them."""
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -12,14 +13,15 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
-from activities import instances, waiting, watching
+from activities import instances, logbook, waiting, watching
+from activities.errors import never_final, soon
 from activities.instances import Instances
 from activities.logbook import Logbook
 from activities.waiting import beating
 from activities.watching import Patrol, Rhythm, Watching
 from domain.agents import Copy, Order, Output
 from domain.errand import Errand
-from domain.errors import Unavailable
+from domain.errors import DomainError, Failed, Unavailable
 from domain.health import Tolerance
 from domain.instance import Report
 from domain.machine import Sighting
@@ -35,6 +37,7 @@ from store.watches import Watches
 from tests.store.desk import Desk
 from tests.store.dock import Dock
 from tests.support.load import limit
+from workflows.policies import STUBBORN
 
 BEATS = 3
 PATIENCE_SECONDS = 20.0
@@ -118,6 +121,86 @@ async def test_every_hand_of_an_operation_beats_while_it_works(pulse: Pulse) -> 
     given = ExecuteActivityInput(fn=pulse.until_felt, args=(), executor=None, headers={})
     await pulse.until_felt(lambda: hand.execute_activity(given))
     assert marks.made == [Sighting.BEGAN, Sighting.ENDED]
+
+
+class DatabaseAway(Marks):
+    """Lines that cannot be written for a while."""
+
+    def __init__(self, failures: int) -> None:
+        super().__init__()
+        self.failures = failures
+
+    async def make(self, mark: Mark) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise Unavailable("no answer", reason="DATABASE_UNAVAILABLE")
+        await super().make(mark)
+
+
+class Quick(ActivityInboundInterceptor):
+    """Any hand that is done at once."""
+
+    def __init__(self) -> None:
+        self.carried_out = 0
+
+    async def execute_activity(self, _input: ExecuteActivityInput) -> Any:
+        self.carried_out += 1
+
+
+async def test_a_hand_goes_on_as_soon_as_the_database_is_back(
+    pulse: Pulse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its attempt does not fail: the next might come ten minutes later."""
+    monkeypatch.setattr(logbook, "WRITE_AGAIN_SECONDS", 0.05)
+    marks, work = DatabaseAway(failures=5), Quick()
+    hand = Logbook(marks).intercept_activity(work)
+    pulse.environment.info = replace(
+        pulse.environment.info,
+        workflow_id=f"op-{uuid4()}",
+        activity_id="machines.release cp-1",
+        start_to_close_timeout=timedelta(minutes=45),
+    )
+    given = ExecuteActivityInput(fn=pulse.until_felt, args=(), executor=None, headers={})
+    await pulse.until_felt(lambda: hand.execute_activity(given))
+    assert work.carried_out == 1
+    assert marks.made == [Sighting.BEGAN, Sighting.ENDED]
+    assert pulse.beats, "Temporal hears of it while it waits"
+
+
+@pytest.mark.parametrize(
+    ("reason", "attempt", "most", "seconds"),
+    [
+        ("MAAS_DOWN", 1, 0, 1),
+        ("MAAS_DOWN", 4, 0, 8),
+        ("DATABASE_UNAVAILABLE", 12, 0, 30),
+        ("MAAS_DOWN", 12, 30, None),  # tries that are counted are not used up sooner
+        ("MAAS_FORBIDDEN", 12, 0, None),
+    ],
+)
+def test_what_is_away_is_asked_again_soon_after_it_is_back(
+    pulse: Pulse, reason: str, attempt: int, most: int, seconds: float | None
+) -> None:
+    policy = STUBBORN["retry_policy"]
+    assert policy is not None
+    info = replace(
+        pulse.environment.info, attempt=attempt, retry_policy=replace(policy, maximum_attempts=most)
+    )
+    pause = soon(Unavailable("no answer", reason=reason), info)
+    assert pause == (None if seconds is None else timedelta(seconds=seconds))
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (Unavailable("no answer", reason="MAAS_DOWN"), "MAAS_DOWN"),
+        (Failed("refused", reason="MAAS_FORBIDDEN"), "UNAVAILABLE"),
+    ],
+)
+def test_what_is_never_final_keeps_the_reason_of_what_may_pass(
+    error: DomainError, reason: str
+) -> None:
+    shown = never_final(error, "cp-1")
+    assert (shown.message, shown.reason, shown.subject) == (error.message, reason, "cp-1")
 
 
 class SlowAgents:

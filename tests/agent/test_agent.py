@@ -14,7 +14,7 @@ from agent.gate import secret
 from agent.ledger import Ledger
 from agent.orders import State, Status
 from agent.process import ended
-from agent.runtime import Info
+from agent.runtime import Condition, Info
 from agent.simulated import Simulated
 from domain.errors import Conflict
 from protos.gen.agent import instance_pb2 as agent_pb2
@@ -120,13 +120,65 @@ async def test_r34_r35_what_runs_has_a_cgroup_and_what_has_ended_has_none(begin:
     known = await agent.runtime.inspect(pod)  # R-32: what is told is what the runtime knows
     told = (seen.started_at, seen.pid, [each.name for each in seen.networks], seen.cgroup)
     assert told == (known.started_ns, known.pid, [known.network], known.cgroup)
+    assert seen.created_at == known.created_ns > 0
     assert seen.pid > 0
     assert seen.cgroup.startswith("/")
-    filter = rkt_pb2.PodFilter(pod_sub_cgroups=[f"{seen.cgroup.rstrip('/')}/below"])
+    below = f"{seen.cgroup}/below" if seen.cgroup != "/" else "/"  # which is nobody's parent
+    filter = rkt_pb2.PodFilter(pod_sub_cgroups=[below])
     listed = await scheduler.public.ListPods(rkt_pb2.ListPodsRequest(filters=[filter]), timeout=20)
     assert [each.id for each in listed.pods] == [pod]
     await scheduler.node.Stop(pb.StopRequest(copy=copy("one")), timeout=20)
     assert (await scheduler.pod(pod)).cgroup == ""
+
+
+@pytest.mark.parametrize("kind", ["simulated", "process"])
+async def test_when_a_pod_was_created_is_what_its_runtime_says(begin: Begin, kind: str) -> None:
+    agent, scheduler = await begin(kind)
+    pod = await scheduler.running("one", "idle")
+    assert (
+        (await scheduler.pod(pod)).created_at == (await agent.runtime.inspect(pod)).created_ns > 0
+    )
+
+
+async def test_what_ended_by_itself_stays_exited_for_its_time(begin: Begin) -> None:
+    """The control plane has it removed as soon as it hears of the end. An order to destroy it is
+    obeyed, and nobody holds it any more; its pod stays to be looked at."""
+    _, scheduler = await begin(linger=3600)
+    call = scheduler.create("one", "exit", environment=["CODE=3"])
+    await scheduler.until(call, agent_pb2.CRASHED)
+    (held,) = await scheduler.held()
+    await scheduler.node.Destroy(copy("one"), timeout=20)
+    assert await scheduler.held() == []
+    pod = await scheduler.pod(held.pod)
+    assert (pod.state, pod.apps[0].exit_code) == (rkt_pb2.POD_STATE_EXITED, 3)
+    again = await scheduler.running("one", "idle", 2)
+    assert again != held.pod
+    assert (await scheduler.pod(held.pod)).state == rkt_pb2.POD_STATE_GARBAGE
+    assert [one.pod for one in await scheduler.held()] == [again]
+
+
+async def test_what_ended_by_itself_goes_once_its_time_is_over(begin: Begin) -> None:
+    _, scheduler = await begin(linger=1)
+    call = scheduler.create("one", "exit")
+    await scheduler.until(call, agent_pb2.TERMINATED)
+    (held,) = await scheduler.held()
+    await scheduler.node.Destroy(copy("one"), timeout=20)
+    last = (await heard(scheduler, 7))[-1]
+    assert (last.type, last.id) == (rkt_pb2.EVENT_TYPE_POD_GARBAGE_COLLECTED, held.pod)
+    assert (await scheduler.pod(held.pod)).state == rkt_pb2.POD_STATE_GARBAGE
+
+
+async def test_an_exit_code_that_nobody_knows_is_minus_one(begin: Begin) -> None:
+    agent, scheduler = await begin()
+    assert isinstance(agent.runtime, Simulated)
+    pod = await scheduler.running("one", "idle")
+    one = agent.runtime._pods[pod]
+    one.seen = one.seen.model_copy(update={"condition": Condition.GONE})
+    one.over.set()
+    call = scheduler.create("one", "idle")
+    await scheduler.until(call, agent_pb2.CRASHED)
+    shown = await scheduler.pod(pod)
+    assert (shown.state, shown.apps[0].exit_code) == (rkt_pb2.POD_STATE_EXITED, -1)
 
 
 async def test_k19_stop_keeps_start_goes_on_and_destroy_ends(begin: Begin) -> None:

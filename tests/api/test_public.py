@@ -1,13 +1,16 @@
 """The PublicAPI over the whole fleet: what nodes reported, seen through a channel."""
 
 import asyncio
+import re
 import time
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
 from api.__main__ import Api
+from api.rkt.public import About
 from api.rkt.states import APP_STATES, FORMATS, KINDS, POD_STATES
 from domain.agents import SECRET
 from domain.happening import SECOND_NS, Happening, Kind
@@ -102,11 +105,38 @@ async def logs(public: PublicAPIStub, pod: str = ONE, **asked: Any) -> list[list
     ]
 
 
+SEMVER = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?"
+    r"(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?"
+)
+
+
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [
+        ("v0.1.0", "0.1.0"),
+        ("v1.30.0+git.abc1234", "1.30.0+git.abc1234"),
+        ("1.2.0rc1", "1.2.0-rc1"),
+        ("1.2.0.dev3+g12.d2026", "1.2.0-dev3+g12.d2026"),
+        ("unknown", "0.0.0"),
+    ],
+)
+def test_a_version_is_told_as_semver_without_v(version: str, told: str) -> None:
+    about = About(version=version, directory=".windlass")
+    assert about.version == told
+    assert SEMVER.fullmatch(about.version)
+
+
+def test_the_data_directory_is_told_from_the_root() -> None:
+    assert Path(About(version="1.0.0", directory=".windlass").directory) == Path.cwd() / ".windlass"
+
+
 async def test_r26_r27_r28_a_fresh_store(public: PublicAPIStub) -> None:
     info = (await public.GetInfo(pb.GetInfoRequest(), timeout=20)).info
     assert (info.api_version, info.appc_version) == ("1.0.0-alpha", "0.8.11")
     assert info.global_flags.insecure_flags == "none"
-    assert info.global_flags.dir
+    assert Path(info.global_flags.dir).is_absolute()
+    assert SEMVER.fullmatch(info.rkt_version), info.rkt_version
     assert not (await public.ListPods(pb.ListPodsRequest(), timeout=20)).pods
     assert not (await public.ListImages(pb.ListImagesRequest(), timeout=20)).images
 

@@ -102,6 +102,12 @@ PODS: dict[str, tuple[list[PodFilter], bool]] = {
 }
 
 
+def test_the_root_cgroup_is_nobodys_parent() -> None:
+    pod = POD.model_copy(update={"cgroup": "/"})
+    assert not pods_match(pod, [by(pod_sub_cgroups=("/machine/pod-a",))])
+    assert pods_match(pod, [by(pod_sub_cgroups=("/",))])
+
+
 @pytest.mark.parametrize("case", PODS)
 def test_pod_filters(case: str) -> None:
     filters, passes = PODS[case]

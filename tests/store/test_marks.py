@@ -7,9 +7,8 @@ import pytest
 
 from domain.errors import Conflict, Failure
 from domain.machine import Machine, Sighting, Slot, SlotPhase, SlotState
-from domain.operation import Operation, OperationId, Reached, StepState
+from domain.operation import STOPPED, Operation, OperationId, Reached, StepState
 from domain.ports import host_key
-from store.marks import WORTH_SAYING
 from store.rows import OperationRow
 from tests.store.desk import Desk, whole
 
@@ -113,7 +112,7 @@ async def test_a_step_done_twice_counts_once(desk: Desk) -> None:
 @pytest.mark.parametrize(
     "over", [{"sighting": Sighting.ENDED}, {"sighting": Sighting.STUMBLED, "final": True}]
 )
-async def test_a_step_that_stumbles_again_and_again_is_waited_for(
+async def test_a_step_that_stumbles_is_waited_for_from_the_first_time_on(
     desk: Desk, undo: bool, over: dict[str, Any]
 ) -> None:
     operation = await desk.creating()
@@ -122,18 +121,35 @@ async def test_a_step_that_stumbles_again_and_again_is_waited_for(
         return (await desk.operations.get(operation.id)).waiting_on
 
     step = (operation.id, "machines.release", "m7")
-    for attempt in range(1, WORTH_SAYING + 1):
-        assert await waiting_on() == ""
-        await desk.mark(
-            *step, Sighting.STUMBLED, attempt=attempt, note="MAAS answered 503", undo=undo
-        )
+    assert await waiting_on() == ""
+    await desk.mark(*step, Sighting.STUMBLED, note="MAAS answered 503", undo=undo)
     words = f"{'undo ' * undo}machines.release m7: MAAS answered 503"
     assert await waiting_on() == words
     await desk.did(operation.id, "machines.deploy", "m1")
-    await desk.mark(*step, Sighting.BEGAN, attempt=WORTH_SAYING + 1, undo=undo)
+    await desk.mark(*step, Sighting.BEGAN, attempt=2, undo=undo)
     assert await waiting_on() == words
-    await desk.mark(*step, attempt=WORTH_SAYING + 1, undo=undo, **over)
+    await desk.mark(*step, attempt=2, undo=undo, **over)
     assert await waiting_on() == ""
+
+
+async def test_no_step_is_waited_for_that_was_stopped_or_given_up(desk: Desk) -> None:
+    operation = await desk.creating()
+
+    async def waiting_on() -> str:
+        return (await desk.operations.get(operation.id)).waiting_on
+
+    drain = (operation.id, "kubernetes.drain", "m7")
+    await desk.mark(*drain, Sighting.STUMBLED, note=STOPPED)
+    assert await waiting_on() == ""
+    await desk.mark(*drain, Sighting.STUMBLED, attempt=2, note="no answer")
+    assert await waiting_on() == "kubernetes.drain m7: no answer"
+    await desk.mark(*drain, Sighting.STUMBLED, attempt=3, note="no answer", last=True)
+    assert await waiting_on() == ""
+    await desk.mark(*drain, Sighting.STUMBLED, attempt=4, note="no answer")
+    await desk.did(operation.id, "machines.deploy", "m1")
+    assert await waiting_on() == "kubernetes.drain m7: no answer"
+    await desk.mark(operation.id, "machines.release", "m7", Sighting.BEGAN)
+    assert await waiting_on() == "", "Temporal has given it up"
 
 
 async def test_an_undo_is_no_progress(desk: Desk) -> None:

@@ -6,7 +6,6 @@ from domain.cluster import Phase
 from domain.errors import Conflict, Failure, NotFound
 from domain.machine import Sighting
 from domain.operation import Cancelled, OperationId, Reached, Stage
-from store.marks import WORTH_SAYING
 from tests.store.desk import Desk, whole
 
 
@@ -65,8 +64,7 @@ async def test_a_good_end_is_the_last_line(desk: Desk) -> None:
 async def test_a_bad_end_says_what_went_wrong(desk: Desk) -> None:
     failure = Failure(kind="Exhausted", message="no machines", reason="NOT_ENOUGH_MACHINES")
     operation = await desk.creating()
-    for attempt in range(1, WORTH_SAYING + 1):
-        await desk.mark(operation.id, "m.x", "m1", Sighting.STUMBLED, attempt=attempt, note="no")
+    await desk.mark(operation.id, "m.x", "m1", Sighting.STUMBLED, note="no")
     assert (await desk.operations.get(operation.id)).waiting_on == "m.x m1: no"
     await desk.clusters.reach(Reached.badly(operation.id, Phase.ERROR, failure))
     ended = await desk.operations.get(operation.id)
