@@ -107,7 +107,9 @@ class Api:
     ) -> None:
         self._settings = settings
         self._prudence = Prudence(**settings.kaas.repair.model_dump())
-        self._database = Database(settings.database, connections=settings.database_connections)
+        url, most = settings.database, settings.limits.operations_per_user
+        many = settings.database_connections
+        self._database = Database(url, connections=many, operations_per_user=most)
         self._tail = Tail(self._database)
         self._vault = Secrets(self._database, seal or _sealing(settings))
         self._admission = Admission(self._database, self._vault)
