@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from datetime import datetime
+from functools import partial
 
 from domain.cluster import Cluster, Phase
 from domain.errors import NotFound
 from domain.frozen import Frozen
 from domain.machine import SlotState
 from store.clusters import Clusters
+from store.patience import read_patiently
 from store.watches import Watches
 
 LOOK_SECONDS = 1.0
@@ -41,7 +43,7 @@ class Following:
             while fresh == view:
                 await asyncio.sleep(LOOK_SECONDS)
                 try:
-                    fresh = await self._view(name)
+                    fresh = await read_patiently(partial(self._view, name))
                 except NotFound:
                     break
             if fresh == view or fresh.cluster.uid != uid:  # gone, or another has its name

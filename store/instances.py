@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
+from functools import partial
 from uuid import uuid4
 
 from sqlalchemy import and_, func, select
@@ -33,6 +34,7 @@ from store import answers, moves
 from store.clock import moment
 from store.engine import Database, Store, reading, transaction
 from store.node_rows import InstanceEventRow, InstanceRow, NodeRow, PlacementRow
+from store.patience import Accepted, read_patiently
 from store.rows import AnswerRow, now
 from store.secrets import Secrets
 from store.tail import Tail
@@ -207,12 +209,14 @@ class Instances(Store):
         self, uid: InstanceUid, *, after: int = 0
     ) -> AsyncGenerator[tuple[InstanceView, Sequence[InstanceEvent]], None]:
         """How it stands, with what happened past `after`; then again whenever anything happens and
-        at least once a second, until it is over."""
+        at least once a second, until it is over. A database that does not answer is waited
+        for."""
+        accepted = Accepted(f"instance {uid}", "windlass instance list")
         with self._tail.watching(uid) as news:
             while True:
                 news.clear()  # before reading, so that nothing falls between
-                events = await self.since(uid, after)
-                view = await self.at(uid)  # no older than what is told with it
+                events = await read_patiently(partial(self.since, uid, after), accepted)
+                view = await read_patiently(partial(self.at, uid), accepted)  # no older than those
                 yield view, events
                 if events:
                     after = events[-1].number

@@ -1,10 +1,11 @@
 """The journal: what happened to each operation, in order, and following it live."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, TypeAlias
 
 from sqlalchemy import Row, select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -12,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.errors import Failure, NotFound
 from domain.operation import Event, OperationId, Stage, Step
 from store.engine import Database, Store, reading
+from store.patience import Accepted, read_patiently
 from store.rows import JournalRow, OperationRow, now
 from store.tail import Tail
 
@@ -25,6 +27,9 @@ LINES = (
     *(JournalRow.step, JournalRow.failure, JournalRow.last, JournalRow.told),
 )
 """What is read of a line. Plain columns: everybody who follows reads them again and again."""
+
+Looked: TypeAlias = tuple[Sequence[Event], bool]
+"""Some lines, and whether there will never be more."""
 
 
 class Told(Protocol):
@@ -96,19 +101,22 @@ class Journal(Store):
         return row is None or row.ended is not None
 
     @reading
-    async def _look(
-        self, session: AsyncSession, operation: OperationId, after: int
-    ) -> tuple[Sequence[Event], bool]:
+    async def _look(self, session: AsyncSession, operation: OperationId, after: int) -> Looked:
         return await _read(session, operation, after)
 
     async def follow(
-        self, operation: OperationId, *, after: int = 0
+        self, operation: OperationId, *, after: int = 0, accepted: bool = False
     ) -> AsyncGenerator[Event, None]:
-        """Yield what happened past `after`, then what happens, until the operation has ended."""
+        """Yield what happened past `after`, then what happens, until the operation has ended. Once
+        the operation was read, or if it was `accepted` a moment ago, a database that does not
+        answer is waited for."""
+        begun = accepted
         with self._tail.watching(operation) as news:
             while True:
                 news.clear()  # before reading, so that nothing falls between
-                events, over = await self._look(operation, after)
+                look = partial(self._look, operation, after)
+                events, over = await (_patiently(operation, look) if begun else look())
+                begun = True
                 for event in events:
                     yield event
                     if event.last:
@@ -119,6 +127,11 @@ class Journal(Store):
                 if len(events) < PAGE:
                     with suppress(TimeoutError):
                         await asyncio.wait_for(news.wait(), timeout=LOOK_SECONDS)
+
+
+async def _patiently(operation: OperationId, look: Callable[[], Awaitable[Looked]]) -> Looked:
+    accepted = Accepted(f"operation {operation}", f"windlass op watch {operation}")
+    return await read_patiently(look, accepted)
 
 
 async def _read(

@@ -35,7 +35,8 @@ class Progress:
         if requested.superseded is not None:
             self._launch.cancel_soon(requested.superseded)
         self._launch.soon(requested.operation)
-        async with aclosing(self._journal.follow(requested.operation.id)) as events:
+        following = self._journal.follow(requested.operation.id, accepted=True)
+        async with aclosing(following) as events:
             async for event in events:
                 if event.told:
                     yield Result(message=event.note)

@@ -20,8 +20,8 @@ from store.steering import Steering
 WAIT_SECONDS = 29.0
 """A little less than a call may take, so that waiting ends with an answer."""
 
-MARGIN_SECONDS = 0.2
-"""What is left of the caller's own deadline for the answer to reach it."""
+MARGIN_SECONDS = 1.0
+"""What is left of the caller's own deadline for the answer to reach it, a third of it at most."""
 
 
 class LongRunning:
@@ -72,7 +72,7 @@ class LongRunning:
         operation = convert.identity(request.name)
         patience = convert.seconds(request.timeout, self._wait_seconds)
         if (left := context.time_remaining()) is not None:
-            patience = min(patience, left - MARGIN_SECONDS)
+            patience = min(patience, left - min(MARGIN_SECONDS, left / 3))
         with suppress(TimeoutError):
             async with asyncio.timeout(max(patience, 0)):
                 await self._ended(operation)

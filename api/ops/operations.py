@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from functools import partial
 
 from api.asking import Context, asked
 from api.launch import Launch
@@ -13,6 +14,7 @@ from protos.gen.ops import operations_pb2 as pb
 from protos.gen.ops.operations_pb2_grpc import OperationsServicer
 from store import operations as store
 from store.journal import Journal
+from store.patience import read_patiently
 from store.steering import Steering
 
 
@@ -55,7 +57,8 @@ class Operations(OperationsServicer):
         events = self._journal.follow(operation, after=convert.place(request.after))
         async with aclosing(events):
             async for event in events:
-                standing = await self._outlook.since(operation, event.number)
+                since = partial(self._outlook.since, operation, event.number)
+                standing = await read_patiently(since)
                 yield convert.event(event, standing)
 
     async def Cancel(self, request: pb.CancelOperationRequest, context: Context) -> pb.Operation:

@@ -7,12 +7,16 @@ from contextlib import suppress
 
 from domain.errors import NotFound
 from domain.happening import SECOND_NS
-from domain.logline import Joiner, Line, Wanted, merged
+from domain.logline import Chunk, Joiner, Line, Wanted, merged
 from domain.pod import ENDED, Pod, pod_of
 from domain.window import Window
 
 LOOK_SECONDS = 1.0
 """How often a follower looks by itself."""
+
+BEYOND_BYTES = 2**20
+"""Once there are enough lines, so much more is read to find where one began that was written in
+parts."""
 
 LINES, BYTES = 1000, 256 * 1024
 """The most that one message carries."""
@@ -38,6 +42,27 @@ class Reel:
                 self._offset = chunk.end
         return found
 
+    async def tail(self, wanted: Wanted) -> list[Line]:
+        """At least the last lines that are wanted, read from the log's end backwards."""
+        chunks: list[Chunk] = []
+        found, beyond = 0, 0
+        while page := await self._window.log_end(self._pod, self._app, _begin(chunks)):
+            chunks = [*page, *chunks]
+            there = [line for chunk in page for line in Joiner().read(chunk.lines)]
+            found += sum(map(wanted.covers, there))
+            if there and wanted.since and there[-1].time_ns <= wanted.since * SECOND_NS:
+                break  # and so is what was written before it
+            if found >= wanted.lines:
+                beyond += sum(len(chunk.lines) for chunk in page)
+                if beyond > BEYOND_BYTES or _are_whole(self._joined(chunks), wanted):
+                    break
+        self._offset = chunks[-1].end if chunks else 0
+        return self._joined(chunks)
+
+    def _joined(self, chunks: Sequence[Chunk]) -> list[Line]:
+        self._joiner = Joiner()
+        return [line for chunk in chunks for line in self._joiner.read(chunk.lines)]
+
     def rest(self) -> list[Line]:
         return list(self._joiner.rest())
 
@@ -50,7 +75,7 @@ async def read(window: Window, prefix: str, wanted: Wanted) -> AsyncGenerator[li
     with window.watching() as news:
         news.clear()  # before reading, so that nothing falls between
         over = not wanted.follow or _left(wanted) <= 0 or await _ended(window, pod.id)
-        found = [line for line in await _read(reels, over=over) if wanted.covers(line)]
+        found = [line for line in await _first(reels, wanted, over=over) if wanted.covers(line)]
         sent = False
         for message in _split(list(wanted.last(found))):
             yield message
@@ -80,9 +105,33 @@ def _apps(pod: Pod, name: str) -> list[str]:
     return names
 
 
+def _begin(chunks: Sequence[Chunk]) -> int | None:
+    return chunks[0].offset if chunks else None
+
+
+def _are_whole(lines: Sequence[Line], wanted: Wanted) -> bool:
+    """Whether none of the last lines may have begun before all that was read: the first one of its
+    stream may."""
+    first: dict[str, Line] = {}
+    for line in lines:
+        first.setdefault(line.stream, line)
+    last = wanted.last(line for line in lines if wanted.covers(line))
+    return not any(line is first[line.stream] for line in last)
+
+
+async def _first(reels: Sequence[Reel], wanted: Wanted, *, over: bool) -> list[Line]:
+    """What all of them have, or the end of it if no more is wanted."""
+    if not wanted.lines:
+        return await _read(reels, over=over)
+    return _together(reels, [await reel.tail(wanted) for reel in reels], over=over)
+
+
 async def _read(reels: Sequence[Reel], *, over: bool) -> list[Line]:
     """What all of them have that is new; at the end also what was begun and not finished."""
-    logs = [await reel.lines() for reel in reels]
+    return _together(reels, [await reel.lines() for reel in reels], over=over)
+
+
+def _together(reels: Sequence[Reel], logs: list[list[Line]], *, over: bool) -> list[Line]:
     if over:
         logs = [[*lines, *reel.rest()] for lines, reel in zip(logs, reels, strict=True)]
     return list(merged(logs))
