@@ -313,11 +313,10 @@ class Api:
 
     def _window(self, built: build.Build) -> list[Service]:
         """What is seen of pods, and what nodes tell of them."""
-        about = About(version=versioned(built), directory=str(self._settings.state.absolute()))
-        public, described = PublicAPI(self._pods, about), rkt_pb2.DESCRIPTOR.services_by_name
-        told = node.Window(self._pods, Belonging(self._vault))
-        hears = node_pb2.DESCRIPTOR.services_by_name["Window"]
-        return [Service(described["PublicAPI"], public), Service(hears, told)]
+        about = About(version=versioned(built), directory=str(self._settings.state))
+        public, told = PublicAPI(self._pods, about), node.Window(self._pods, Belonging(self._vault))
+        seen, hears = (each.DESCRIPTOR.services_by_name for each in (rkt_pb2, node_pb2))
+        return [Service(seen["PublicAPI"], public), Service(hears["Window"], told)]
 
     def _running(self) -> list[Service]:
         """What runs on nodes, in words of our own."""
