@@ -115,8 +115,7 @@ class Api:
         self._admission = Admission(self._database, self._vault)
         self.admit = self._admission.admit
         self._operations = store.Operations(self._database)
-        queue = settings.temporal.queue_prefix + QUEUE
-        launch = self._launch = Launch(temporal, CATALOGUE, queue)
+        launch = self._launch = Launch(temporal, CATALOGUE, settings.temporal.queue_prefix + QUEUE)
         meters, window = Meters(), settings.request_id_window
         self._pods = FleetWindow(self._database, log_bytes=settings.pods.log_mb * 10**6)
         forget = self._forgetting()
@@ -314,11 +313,10 @@ class Api:
 
     def _window(self, built: build.Build) -> list[Service]:
         """What is seen of pods, and what nodes tell of them."""
-        about = About(version=versioned(built), directory=str(self._settings.state.absolute()))
-        public, described = PublicAPI(self._pods, about), rkt_pb2.DESCRIPTOR.services_by_name
-        told = node.Window(self._pods, Belonging(self._vault))
-        hears = node_pb2.DESCRIPTOR.services_by_name["Window"]
-        return [Service(described["PublicAPI"], public), Service(hears, told)]
+        about = About(version=versioned(built), directory=str(self._settings.state))
+        public, told = PublicAPI(self._pods, about), node.Window(self._pods, Belonging(self._vault))
+        seen, hears = (each.DESCRIPTOR.services_by_name for each in (rkt_pb2, node_pb2))
+        return [Service(seen["PublicAPI"], public), Service(hears["Window"], told)]
 
     def _running(self) -> list[Service]:
         """What runs on nodes, in words of our own."""

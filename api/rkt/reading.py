@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 
 from domain.errors import NotFound
 from domain.happening import SECOND_NS
@@ -33,14 +33,18 @@ class Reel:
     async def lines(self) -> list[Line]:
         """What was written since the last time. Older databases have pieces with nothing in them:
         where those are all there is, there is no news."""
-        found: list[Line] = []
+        return [line async for page in self.pages() for line in page]
+
+    async def pages(self) -> AsyncGenerator[list[Line], None]:
+        """The same, as much at a time as a window tells."""
         before = -1
         while before < self._offset:
             before = self._offset
+            found: list[Line] = []
             for chunk in await self._window.log(self._pod, self._app, before):
                 found += self._joiner.read(chunk.lines)
                 self._offset = chunk.end
-        return found
+            yield found
 
     async def tail(self, wanted: Wanted) -> list[Line]:
         """At least the last lines that are wanted, read from the log's end backwards."""
@@ -75,11 +79,13 @@ async def read(window: Window, prefix: str, wanted: Wanted) -> AsyncGenerator[li
     with window.watching() as news:
         news.clear()  # before reading, so that nothing falls between
         over = not wanted.follow or _left(wanted) <= 0 or await _ended(window, pod.id)
-        found = [line for line in await _first(reels, wanted, over=over) if wanted.covers(line)]
         sent = False
-        for message in _split(list(wanted.last(found))):
-            yield message
-            sent = True
+        async with aclosing(_first(reels, wanted, over=over)) as pages:
+            async for page in pages:
+                found = [line for line in page if wanted.covers(line)]
+                for message in _split(list(wanted.last(found))):
+                    yield message
+                    sent = True
         if not sent and not wanted.follow:
             yield []
         while not over:
@@ -119,11 +125,21 @@ def _are_whole(lines: Sequence[Line], wanted: Wanted) -> bool:
     return not any(line is first[line.stream] for line in last)
 
 
-async def _first(reels: Sequence[Reel], wanted: Wanted, *, over: bool) -> list[Line]:
-    """What all of them have, or the end of it if no more is wanted."""
-    if not wanted.lines:
-        return await _read(reels, over=over)
-    return _together(reels, [await reel.tail(wanted) for reel in reels], over=over)
+async def _first(
+    reels: Sequence[Reel], wanted: Wanted, *, over: bool
+) -> AsyncGenerator[list[Line], None]:
+    """What all of them have, or the end of it if no more is wanted. Of one app, page by page: a log
+    is not kept whole. Those of several have to be put in order."""
+    if wanted.lines:
+        yield _together(reels, [await reel.tail(wanted) for reel in reels], over=over)
+    elif len(reels) == 1:
+        async with aclosing(reels[0].pages()) as pages:
+            async for page in pages:
+                yield page
+        if over:
+            yield reels[0].rest()
+    else:
+        yield await _read(reels, over=over)
 
 
 async def _read(reels: Sequence[Reel], *, over: bool) -> list[Line]:

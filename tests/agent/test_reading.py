@@ -84,6 +84,16 @@ async def test_a_few_lines_of_a_long_log_are_read_from_its_end(written: Written)
     assert (await written.lines(lines=2, until=until))[-1] == f"line {LINES - 101}"
 
 
+async def test_a_long_log_is_told_while_it_is_read(written: Written) -> None:
+    """It is never kept whole: who asks for all of it gets the beginning first."""
+    written.write([line(each, f"line {each}") for each in range(LINES)])
+    told = read(written.window, POD, Wanted())
+    assert (await anext(told))[0].endswith("line 0")
+    assert written.window.read < 200_000
+    await told.aclose()
+    assert await written.lines() == [f"line {each}" for each in range(LINES)]
+
+
 async def test_lines_in_parts_and_of_two_streams_are_whole_at_the_end_too(written: Written) -> None:
     """Parts of a line may lie far before its end, and lines of the other stream between them."""
     lines = [line(0, "first of all", "stderr")]
