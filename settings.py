@@ -329,6 +329,11 @@ class Settings(BaseSettings):
         timedelta(days=90),
         description="how long an operation that has ended is remembered, with its journal",
     )
+    clusters_kept: timedelta = Field(
+        timedelta(days=90),
+        description="how long the record of a cluster that is gone is kept, and for as long as "
+        "operations of it are",
+    )
     log_format: Literal["json", "text"] = Field("text", description="how log lines are written")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="what is written to the log"

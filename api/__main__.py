@@ -95,6 +95,10 @@ CHECK_SECONDS = 2.0
 CHANGES_KEPT = timedelta(hours=1)
 """Whoever follows changes is seconds behind, or begins anew."""
 
+RESERVED_CONNECTIONS = 2
+"""By these this process says that it is alive. Calls have none of them, so that one that is busy is
+not taken for dead."""
+
 log = structlog.get_logger()
 
 
@@ -121,7 +125,8 @@ class Api:
             self._operations, launch, meters, self.admit, window=window, forget=forget
         )
         legacy, lease = settings.edge.legacy_codes, settings.edge.controller_lease
-        known, claims = Controllers(self._database), partial(Claim, self._database)
+        self._reserved = Database(settings.database, connections=RESERVED_CONNECTIONS)
+        known, claims = Controllers(self._reserved), partial(Claim, self._database)
         self.presence = Presence(known, lease, self.admit, self._lapsed, claims)
         self._notifying = edge.Notifying(self._database, self.presence, launch.nudge_soon, legacy)
         meters.add(self._notifying.measured)
@@ -175,6 +180,7 @@ class Api:
         said, nodes = self._settings, self._settings.nodes
         return [
             partial(Forgetting(self._database).operations, said.operations_kept),
+            partial(Forgetting(self._database).clusters, said.clusters_kept),
             partial(Changes(self._database).forget, CHANGES_KEPT),
             partial(self._pods.forget, said.pods.kept),
             Purging(self._database, nodes.over_kept, nodes.over_most, said.pods.kept).run,
@@ -217,6 +223,7 @@ class Api:
         await self.scheduling.close()
         await self._agents.close()
         await self._tail.close()
+        await self._reserved.close()
         await self._database.close()
 
     def _entered(self) -> Entrance:

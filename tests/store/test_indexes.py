@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event, text
 
+from domain.errors import NotFound
+from domain.operation import OperationId
 from store.engine import Database
 from tests.store.desk import Desk
 
@@ -23,6 +25,16 @@ async def fence(desk: Desk) -> None:
     await desk.operations.fence_others(operation.id)
 
 
+async def lines(desk: Desk) -> None:
+    operation = await desk.creating()
+    assert await desk.lines(operation.id)
+
+
+async def got(desk: Desk) -> None:
+    with pytest.raises(NotFound):
+        await desk.clusters.get("none")
+
+
 HOT: dict[str, tuple[Callable[[Desk], Awaitable[Any]], str, str]] = {
     "secrets below a prefix": (shred, "DELETE FROM secrets", "secrets"),
     "operations of a cluster": (fence, "operations.cluster =", "ix_operations_cluster"),
@@ -35,6 +47,26 @@ HOT: dict[str, tuple[Callable[[Desk], Awaitable[Any]], str, str]] = {
         lambda desk: desk.operations.page(size=10),
         "ORDER BY operations.created",
         "ix_operations_created_id",
+    ),
+    "all clusters that live": (
+        lambda desk: desk.clusters.all(),
+        "clusters.phase != 'gone'",
+        "uq_clusters_living_name",
+    ),
+    "a cluster by its name": (
+        got,
+        "clusters.name IN",
+        "uq_clusters_living_name",
+    ),
+    "lines of a journal": (
+        lines,
+        "FROM journal",
+        "journal",
+    ),
+    "steps of an operation": (
+        lambda desk: desk.operations.steps(OperationId("none")),
+        "FROM steps",
+        "steps",
     ),
 }
 """What is asked, words of the statement that is meant, and the index that has to answer it."""
