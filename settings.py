@@ -138,7 +138,7 @@ class Edge(Part):
     enforce_resources: bool = Field(False, description="whether a cloudlet can be full")
     timeouts: Timeouts = Timeouts()
     developer_records: int = Field(
-        10_000, ge=1, description="apps and clusters of one developer that are kept"
+        10_000, ge=1, description="apps, clusters and instances of one developer, together"
     )
     developer_mb: int = Field(64, ge=1, description="what they may take, in MiB")
     image_host: str = Field(

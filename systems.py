@@ -348,6 +348,7 @@ class Limits(Part):
     streams_per_user: int = Field(5_000, ge=1, description="open streams but agents' reports")
     reads_per_second: float = Field(20_000.0, gt=0, description="calls of one user that read")
     writes_per_second: float = Field(2_000.0, gt=0, description="and that change something")
+    operations_per_user: int = Field(10_000, ge=1, description="running operations of one user")
     health_calls: int = Field(2_000, ge=1, description="health checks and watches at once")
     health_calls_per_address: int = Field(200, ge=1, description="the same of one address")
     http_connections: int = Field(2048, ge=8, description="HTTP connections at once")

@@ -70,6 +70,7 @@ from store.neglect import Neglect
 from store.observations import Observations
 from store.observing import Observing
 from store.operations import Operations
+from store.quotas import Quota
 from store.repairs import Repairs
 from store.sealing import Seal
 from store.secrets import Secrets
@@ -114,7 +115,8 @@ class Crew:
         edge = settings.edge
         strict, enforces = edge.strict_references, edge.enforce_resources
         said = chosen(**edge.timeouts.model_dump())
-        placed = EdgeTerms(patience=said, strict=strict, enforces=enforces)
+        quota = Quota(edge.developer_records, edge.developer_mb * 2**20)
+        placed = EdgeTerms(patience=said, strict=strict, enforces=enforces, quota=quota)
         self.tracking = tracking.Tracking(database, placed)
         self.journal = Journal(database, Tail(database))
         self.marks = Marks(database)

@@ -11,6 +11,10 @@ from domain.operation import OperationId
 from domain.record import Noun
 from domain.refusal import Refusal
 from store import tracking as store
+from store.quotas import EXCEEDED
+
+ANSWERS = frozenset({*Refusal.__members__, EXCEEDED})
+"""Refusals that another try would meet again."""
 
 
 class Eviction(Frozen):
@@ -94,11 +98,11 @@ class Tracking:
 
 
 async def _or_refused(work: Awaitable[Outlook]) -> Outlook:
-    """What comes of it. A refusal of the contract is an answer, which another try would give again,
-    whatever its kind; a database that is away is not."""
+    """What comes of it. A refusal of the contract or of a quota is an answer, which another try
+    would give again, whatever its kind; a database that is away is not."""
     try:
         return await work
     except DomainError as error:
-        if error.reason not in Refusal.__members__:
+        if error.reason not in ANSWERS:
             raise
         return Outlook(verdict=Verdict.FAILED, failure=Failure.of(error))

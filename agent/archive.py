@@ -61,6 +61,22 @@ class Archive:
                 return [Chunk(offset=begin, lines=raw)] if raw else []
         return []
 
+    def last_chunks(self, pod: str, app: str, before: int | None) -> Sequence[Chunk]:
+        """The piece before an offset, or the last one: whole lines, if one of them fits."""
+        for offset, path in reversed(self._files(pod, app)):
+            end = offset + path.stat().st_size
+            end = end if before is None else min(end, before)
+            if end <= offset:
+                continue
+            begin = max(offset, end - PIECE)
+            with path.open("rb") as file:
+                file.seek(begin - offset)
+                raw = file.read(end - begin)
+            if begin > offset and 0 < (cut := raw.find(b"\n") + 1) < len(raw):
+                begin, raw = begin + cut, raw[cut:]
+            return [Chunk(offset=begin, lines=raw)]
+        return []
+
     def piece(self, pod: str, app: str, offset: int, length: int) -> bytes:
         """What was told to be there, or nothing if it was dropped since."""
         found = self.chunks(pod, app, offset)

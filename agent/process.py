@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agent import shim
+from agent import output, shim
 from agent.manifests import builtin_image
 from agent.runtime import UNKNOWN_EXIT, Condition, Info, Output, PortMap, Seen, Spec
 from agent.uris import BUILTIN, BUILTINS, source
@@ -218,7 +218,11 @@ class Processes:
         try:
             async with asyncio.timeout(timeout_seconds):
                 process = await asyncio.shield(making)
-                out, err = await process.communicate()
+                if process.stdout is None or process.stderr is None:
+                    raise RuntimeError("a command was begun without its outputs")
+                kept = await asyncio.gather(
+                    output.read(process.stdout), output.read(process.stderr), process.wait()
+                )
         except BaseException as error:  # nobody listens any more, be it to what it began
             pid = (await making).pid
             shim.signalled(pid, signal.SIGKILL)
@@ -226,6 +230,7 @@ class Processes:
             if isinstance(error, TimeoutError):
                 raise Overdue(f"{command[0]} did not end within {timeout_seconds:g} s") from None
             raise
+        out, err = output.noted(kept[0], kept[1])
         return Output(exit_code=process.returncode or 0, stdout=out, stderr=err)
 
     def _home(self, pod: str) -> Path:

@@ -1,10 +1,24 @@
 """Where images come from: what a `uri` may be."""
 
+import re
+
 from domain.errors import Invalid
 from domain.frozen import Frozen
 from domain.registries import USUAL, is_host
 
 DOCKER, ARCHIVE, BUILTIN = "docker", "oci-archive", "builtin"
+
+
+_HOST = (
+    r"([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*"
+    r"|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?"
+)
+_PART = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
+REFERENCE = re.compile(
+    rf"({_HOST}/)?{_PART}(/{_PART})*(:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?"
+    r"(@[A-Za-z][A-Za-z0-9+._-]*:[0-9a-fA-F]{32,128})?"
+)
+LONGEST = 512
 
 
 class Builtin(Frozen):
@@ -70,9 +84,10 @@ def source(uri: str) -> Source:
 
 
 def _full(reference: str, uri: str) -> str:
-    """The reference with its registry and its tag."""
-    if not reference or any(each.isspace() for each in reference):
-        raise _refused(uri, "there is no image's name in it")
+    """The reference with its registry and its tag. What it has to look like is what registries
+    take, so it can be a part of a path or of a query and mean nothing else there."""
+    if len(reference) > LONGEST or not REFERENCE.fullmatch(reference):
+        raise _refused(uri, "images are called NAME[:TAG][@DIGEST], in lower case")
     head, _, rest = reference.partition("/")
     if not rest:
         reference = f"{USUAL}/library/{reference}"

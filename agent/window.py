@@ -36,5 +36,8 @@ class NodeWindow:
     async def log(self, pod: str, app: str, after: int) -> Sequence[Chunk]:
         return self._archive.chunks(pod, app, after)
 
+    async def log_end(self, pod: str, app: str, before: int | None) -> Sequence[Chunk]:
+        return self._archive.last_chunks(pod, app, before)
+
     def watching(self) -> AbstractContextManager[asyncio.Event]:
         return self._bell.watching()

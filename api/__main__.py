@@ -64,6 +64,7 @@ from settings import Settings, read
 from store import operations as store
 from store.changes import Changes
 from store.claim import Claim
+from store.cluster_owners import ClusterOwners
 from store.clusters import Building, Clusters
 from store.controllers import Controllers
 from store.engine import Database
@@ -110,7 +111,9 @@ class Api:
     ) -> None:
         self._settings = settings
         self._prudence = Prudence(**settings.kaas.repair.model_dump())
-        self._database = Database(settings.database, connections=settings.database_connections)
+        url, most = settings.database, settings.limits.operations_per_user
+        many = settings.database_connections
+        self._database = Database(url, connections=many, operations_per_user=most)
         self._tail = Tail(self._database)
         self._vault = Secrets(self._database, seal or _sealing(settings))
         self._admission = Admission(self._database, self._vault)
@@ -267,8 +270,8 @@ class Api:
         journal, outlook = Journal(self._database, self._tail), Outlook(self._operations)
         steering = Steering(self._database)
         health = Service(health_pb2.DESCRIPTOR.services_by_name["Health"], self._health())
-        only = {health.name: {"Repair"}}
-        plans = Plans([*foreseeable, health], self._operations, outlook, only)
+        only, owners = {health.name: {"Repair"}}, ClusterOwners(self._database)
+        plans = Plans([*foreseeable, health], self._operations, outlook, owners, only)
         own = Operations(self._operations, steering, journal, outlook, plans, self._launch)
         common = LongRunning(self._operations, steering, journal, outlook, self._launch)
         return [
@@ -318,11 +321,10 @@ class Api:
 
     def _window(self, built: build.Build) -> list[Service]:
         """What is seen of pods, and what nodes tell of them."""
-        about = About(version=versioned(built), directory=str(self._settings.state.absolute()))
-        public, described = PublicAPI(self._pods, about), rkt_pb2.DESCRIPTOR.services_by_name
-        told = node.Window(self._pods, Belonging(self._vault))
-        hears = node_pb2.DESCRIPTOR.services_by_name["Window"]
-        return [Service(described["PublicAPI"], public), Service(hears, told)]
+        about = About(version=versioned(built), directory=str(self._settings.state))
+        public, told = PublicAPI(self._pods, about), node.Window(self._pods, Belonging(self._vault))
+        seen, hears = (each.DESCRIPTOR.services_by_name for each in (rkt_pb2, node_pb2))
+        return [Service(seen["PublicAPI"], public), Service(hears["Window"], told)]
 
     def _running(self) -> list[Service]:
         """What runs on nodes, in words of our own."""

@@ -10,6 +10,7 @@ from cli.calling import Call, command, group
 from cli.complaints import Code, Complaint
 from cli.operation import changed
 from cli.options import Cluster, Plan, RequestId, Sizes, Timeout, Wait, seconds
+from cli.ownership import warn_of_owner
 from cli.printing import Column, Document, Format
 from cli.wishing import of_a_delete
 
@@ -182,6 +183,7 @@ async def delete(
     if plan:
         await planning.foreseen(call, "DeleteCluster", request, wishes)
         return
+    await warn_of_owner(call, name)
     if not yes:
         await confirm(call, name, force=force)
     method = clusters(call).DeleteCluster

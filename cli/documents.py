@@ -180,6 +180,7 @@ def plan(it: "operations_pb2.PlanResponse") -> Document:
             {"verb": each.verb, "subject": each.subject, "turn": each.turn} for each in it.steps
         ],
         "gates": [{"name": each.name, "before": each.before} for each in it.gates],
+        "warnings": list(it.warnings),
     }
 
 

@@ -50,6 +50,8 @@ def _drawn(plan: "operations_pb2.PlanResponse") -> "RenderableType":
         Text.assemble((tame(f"{plan.kind} {plan.subject}"), "bold"), "  ", counted),
         guide_style="dim",
     )
+    for warning in plan.warnings:
+        tree.add(Text(tame(f"warning: {warning}"), style="yellow"))
     branch = tree.add(Text("machines"))
     for each in plan.machines:
         fate = FATES.get(MachineFate.Name(each.fate), "")

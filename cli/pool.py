@@ -11,6 +11,7 @@ from cli.cluster import clusters, labelled, pooled
 from cli.complaints import Code, Complaint
 from cli.operation import changed
 from cli.options import Cluster, Plan, RequestId, Sizes, Timeout, Wait, seconds
+from cli.ownership import warn_of_owner
 
 if TYPE_CHECKING:
     from protos.gen.kaas import api_pb2
@@ -56,6 +57,7 @@ async def add(
     if plan:
         await planning.foreseen(call, "AddNodePool", request)
         return
+    await warn_of_owner(call, name)
     _, operation = await call.change(clusters(call).AddNodePool, request, request_id)
     call.page.say(f"cluster {name}: {', '.join(spec.name for spec in specs)} accepted")
     await changed(call, operation, SUCCEEDED, wait=wait, limit=limit)
@@ -103,6 +105,7 @@ async def delete(
     if plan:
         await planning.foreseen(call, "DeleteNodePool", request)
         return
+    await warn_of_owner(call, name)
     _, operation = await call.change(clusters(call).DeleteNodePool, request, request_id)
     call.page.say(f"cluster {name}: {', '.join(pools)} on the way out")
     await changed(call, operation, SUCCEEDED, wait=wait, limit=limit)
@@ -126,6 +129,7 @@ async def scaled(
     if plan:
         await planning.foreseen(call, "ScaleNodePool", request)
         return
+    await warn_of_owner(call, name)
     _, operation = await call.change(clusters(call).ScaleNodePool, request, request_id)
     if operation:
         call.page.say(f"cluster {name}: {', '.join(pools)} accepted")

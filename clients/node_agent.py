@@ -52,6 +52,9 @@ ANSWER_SECONDS = 10.0
 CALL_SECONDS = 30.0
 REACH_SECONDS = 3.0
 EXEC_SECONDS, SLACK_SECONDS = 30.0, 5.0
+EXEC_BYTES = 2**20 + 1024
+"""The most that is taken of either output of a command, whatever an agent sends."""
+
 
 KEEPALIVE = [
     ("grpc.keepalive_time_ms", 60_000),
@@ -202,14 +205,15 @@ class NodeAgents:
         request = node_pb2.ExecRequest(instance=instance, command=command, timeout_seconds=seconds)
         way, limit = await self._way(node, address), (seconds or EXEC_SECONDS) + SLACK_SECONDS
         told = NodeStub(way.channel).Exec(request, metadata=way.known, timeout=limit)
-        stdout, stderr, code = b"", b"", 0
+        stdout, stderr, code = bytearray(), bytearray(), 0
         try:
             async for output in told:
-                stdout, stderr = stdout + output.stdout, stderr + output.stderr
+                stdout += output.stdout[: EXEC_BYTES - len(stdout)]
+                stderr += output.stderr[: EXEC_BYTES - len(stderr)]
                 code = output.exit_code
         except grpc.aio.AioRpcError as error:
             raise _translated(node, "Exec", error) from error
-        return Output(stdout=stdout, stderr=stderr, exit_code=code)
+        return Output(stdout=bytes(stdout), stderr=bytes(stderr), exit_code=code)
 
     async def close(self) -> None:
         for channel in self._channels.values():

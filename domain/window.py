@@ -34,6 +34,10 @@ class Window(Protocol):
         """What an app has written past an offset, and a page of it at most. What was forgotten is
         passed over."""
 
+    async def log_end(self, pod: str, app: str, before: int | None) -> Sequence[Chunk]:
+        """What an app has written last before an offset, in its order, and a page of it at most.
+        None: before its end."""
+
     def watching(self) -> AbstractContextManager[asyncio.Event]:
         """An event that is set whenever something may have happened or been written. Clear it,
         look, and only then wait for it; and look by yourself now and then."""

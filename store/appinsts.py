@@ -18,8 +18,8 @@ from domain.awaiting import Aim
 from domain.cloudlet_info import Speaker
 from domain.clusterinst import drafted
 from domain.errors import DomainError
-from domain.key_text import cloudlet_text
-from domain.operation import Ask, OperationId
+from domain.key_text import cloudlet_text, name_text
+from domain.operation import Ask, Kind, OperationId
 from domain.override import Override
 from domain.record import Noun, Record
 from domain.refusal import Refusal, refuse_if
@@ -30,6 +30,7 @@ from store import (
     cloudlet_refs,
     clusterinsts,
     operations,
+    quotas,
     reports,
     settling,
     siting,
@@ -85,6 +86,7 @@ class AppInsts(Store):
     ) -> Requested:
         if earlier := await answers.answered(session, ask):
             return Requested(operation=operations.as_operation(earlier))
+        await quotas.refuse_more_running(session, Kind.CREATE_APPINST, ask)
         await tracked.refuse_unready(session, wanted.key.cluster.cloudlet, override)
         appinst.check_names(wanted.key)
         key = appinst.keyed(wanted.key)
@@ -149,6 +151,8 @@ class AppInsts(Store):
         )
         plan = plan.model_copy(update={"nested": made.operation.id})
         operation.plan = plan.model_dump_json()
+        developer = name_text(wanted.key.developer)
+        await quotas.refuse_more(session, self._terms.quota, [developer], later=1)
         return Requested(operation=operations.as_operation(operation), superseded=superseded)
 
     async def _place_now(

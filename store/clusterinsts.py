@@ -17,14 +17,14 @@ from domain.clusterinst import ClusterInst, ClusterInstKey, Ground, Placed
 from domain.flavor import Flavor
 from domain.instance_plan import InstancePlan
 from domain.key_text import cloudlet_text, clusterinst_text, name_text
-from domain.operation import Ask, OperationId
+from domain.operation import Ask, Kind, OperationId
 from domain.override import Override
 from domain.record import Link, Noun, Record
 from domain.refusal import Refusal, refuse_if
 from domain.standing import ClusterInstStanding, Report
 from domain.tracking import CLUSTER_MOVES, Move, Phase, led
 from domain.usage import Taken, Usage, minus, plus
-from store import answers, cloudlet_refs, operations, reports, settling, shelf, tracked
+from store import answers, cloudlet_refs, operations, quotas, reports, settling, shelf, tracked
 from store.edge_rows import ClusterInstRow
 from store.engine import Database, Store, reading, transaction
 from store.rows import OperationRow
@@ -49,6 +49,7 @@ class ClusterInsts(Store):
     ) -> Requested:
         if earlier := await answers.answered(session, ask):
             return Requested(operation=operations.as_operation(earlier))
+        await quotas.refuse_more_running(session, Kind.CREATE_CLUSTERINST, ask)
         await tracked.refuse_unready(session, wanted.key.cloudlet, override)
         draft = clusterinst.drafted(wanted)
         return await create(session, draft, override, ask, self._terms)
@@ -65,6 +66,7 @@ class ClusterInsts(Store):
         """Another number of nodes, with what they take. None: an update without change."""
         if earlier := await answers.answered(session, ask):
             return Requested(operation=operations.as_operation(earlier))
+        await quotas.refuse_more_running(session, Kind.UPDATE_CLUSTERINST, ask)
         await tracked.refuse_unready(session, key.cloudlet, override)
         refs = await cloudlet_refs.held(session, key.cloudlet)
         row = await _held(session, clusterinst_text(key))
@@ -183,6 +185,7 @@ async def create(
     placed = clusterinst.placed(draft, ground.model_copy(update=found), override)
     await _check_more(session, placed, ground, cloudlet_refs.usage(refs), terms)
     superseded = await tracked.supersede(session, running)
+    is_new = row is None
     if row is None:
         row = _row(key, placed.cluster)
         session.add(row)
@@ -192,6 +195,9 @@ async def create(
     plan = _plan(row, Aim.CREATE, override)
     operation = tracked.record(session, plan, ask, supersedes=superseded, parent=parent)
     asked = await _asked(session, row, operation, Aim.CREATE, override, terms)
+    if is_new:
+        developer = name_text(placed.cluster.key.developer)
+        await quotas.refuse_more(session, terms.quota, [developer])
     return asked.model_copy(update={"superseded": superseded})
 
 

@@ -35,7 +35,7 @@ from domain.repairs import Policy
 from domain.share import PoolTerms, refuse_to_choose, shared
 from domain.upgrades import TOUCHES
 from domain.wishes import settles
-from store import answers, journal, operations, plans, recording, slots, steps
+from store import answers, journal, operations, plans, quotas, recording, slots, steps
 from store.engine import Database, Store, reading, transaction
 from store.gather import Gather
 from store.operation_reading import LEFT_BEHIND
@@ -98,6 +98,7 @@ class Clusters(Store):
             return operations.as_operation(earlier)
         if taken:
             raise _taken(taken)
+        await quotas.refuse_more_running(session, Kind.CREATE_CLUSTER, ask)
         refuse_what_never_fits(order, await last_seen(session))
         operation = OperationId(str(uuid4()))
         plan, private = plans.draw(

@@ -43,6 +43,9 @@ DRIVERS = ("sqlite+aiosqlite", "postgresql+asyncpg")
 COLLISIONS = frozenset({"40001", "40P01", "55P03", sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 """PostgreSQL's serialisation failure, deadlock and lock not available; SQLite's busy file."""
 
+OPERATIONS_PER_USER = "operations per user"
+"""Where a session keeps how many may run."""
+
 AWAY = frozenset(
     {
         "25006",
@@ -65,9 +68,16 @@ class Database:
     """A database by its URL: `sqlite+aiosqlite:///path` or `postgresql+asyncpg://…`."""
 
     def __init__(
-        self, url: str, *, connections: int = 8, answer_seconds: float | None = ANSWER_SECONDS
+        self,
+        url: str,
+        *,
+        connections: int = 8,
+        answer_seconds: float | None = ANSWER_SECONDS,
+        operations_per_user: int | None = None,
     ) -> None:
-        """`answer_seconds`: what a transaction on PostgreSQL may take. None: as long as it does."""
+        """`answer_seconds`: what a transaction on PostgreSQL may take. None: as long as it does.
+        `operations_per_user`: as many may run. None: any number."""
+        self._operations_per_user = operations_per_user
         self.url = _address(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.answer_seconds = None if self.is_sqlite else answer_seconds
@@ -96,6 +106,7 @@ class Database:
         async with self._writing if writes and self._writing else nullcontext():
             fresh = AsyncSession(self._engines[writes], expire_on_commit=False)
             self.clock.join(fresh, writes=writes)
+            fresh.info[OPERATIONS_PER_USER] = self._operations_per_user
             async with fresh as session, session.begin():
                 yield session
 

@@ -21,7 +21,7 @@ from domain.operation import Ask, Kind, Operation, OperationId
 from domain.pools import EMPTY, ILL, WORKING, PoolSize, victims, without_control_plane
 from domain.repairs import Choice, Prudence, choose, is_overdue
 from domain.upgrades import joining
-from store import answers, operations, plans, slots
+from store import answers, operations, plans, quotas, slots
 from store.clusters import Building, hand_over, opened
 from store.engine import Store, transaction
 from store.repairs import as_patient, begin, refusal, silent_of
@@ -283,6 +283,7 @@ class _Work:
 
 async def _opened(session: AsyncSession, name: str, kind: Kind, ask: Ask) -> _Work:
     """The cluster, held, if its pools may be changed now."""
+    await quotas.refuse_more_running(session, kind, ask)
     cluster = await opened(session, ask.tenant, name, kind)
     pools = await slots.pools_of(session, cluster.uid)
     rows = await slots.slots_of(session, cluster.uid)

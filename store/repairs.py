@@ -24,7 +24,7 @@ from domain.repairs import (
 from domain.seen import Inside, Readiness
 from domain.upgrades import joining
 from domain.why import WORDS
-from store import answers, operations, plans, slots
+from store import answers, operations, plans, quotas, slots
 from store.clusters import hand_over, held, living, opened, unknown
 from store.engine import Database, Store, reading, transaction
 from store.rows import ClusterRow, OperationRow, SlotRow, WatchRow, now
@@ -58,6 +58,7 @@ class Repairs(Store):
             return operations.as_operation(earlier)
         if await answers.is_repeat(session, ask):
             return None
+        await quotas.refuse_more_running(session, Kind.REPAIR_CLUSTER, ask)
         cluster = await opened(session, ask.tenant, name, Kind.REPAIR_CLUSTER)
         latest = await operations.locked(session, cluster.operation)
         rows = await slots.slots_of(session, cluster.uid)

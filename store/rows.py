@@ -200,6 +200,7 @@ class OperationRow(Row):
         Index("ix_operations_subject_created_id", "subject", "created", "id"),
         Index("ix_operations_cluster", "cluster"),
         Index("ix_operations_stage_ended", "stage", "ended"),
+        Index("ix_operations_requester_ended", "requester", "ended"),
     )
 
     id: Mapped[str] = mapped_column(ID, primary_key=True)

@@ -21,7 +21,7 @@ from domain.record import Link, Noun
 from domain.refusal import Refusal, refuse_if
 from domain.tracking import APP_MOVES, Move, Phase, led
 from domain.usage import Usage
-from store import cloudlet_refs, settling, shelf, tracked
+from store import cloudlet_refs, quotas, settling, shelf, tracked
 from store.edge_rows import AppInstRow, CloudletRefsRow, ClusterInstRow
 from store.rows import OperationRow, now
 from store.tracked import Terms
@@ -198,6 +198,9 @@ async def write(
     requested = led(APP_MOVES, Phase(row.phase), Move.CREATE, override=asked.override)
     await tracked.move(session, row, Phase.READY if at_once else requested)
     session.add(row)  # now, so that it is written once
+    if spot.row is None:
+        developer = name_text(placed.instance.key.developer)
+        await quotas.refuse_more(session, terms.quota, [developer])
     if at_once:
         await session.flush()
         await tracked.tell(session, operation.id, awaiting.CREATED)

@@ -30,7 +30,7 @@ from domain.storage_plan import (
     subject,
 )
 from domain.wishes import refuse_wishes
-from store import answers, observations, operations, recording, rehearsal, steps
+from store import answers, observations, operations, quotas, recording, rehearsal, steps
 from store.engine import Store, reading, transaction
 from store.rows import ClusterRow, OperationRow, now
 
@@ -183,6 +183,7 @@ async def _accepted(
 ) -> Operation:
     """Write an accepted change down, unless something else is being done to the same thing."""
     refuse_wishes(kind, ask)
+    await quotas.refuse_more_running(session, kind, ask)
     held = (
         OperationRow.tenant == ask.tenant,
         OperationRow.subject == subject,

@@ -30,6 +30,7 @@ from domain.wishes import refuse_wishes
 from store import changes, journal, operations, recording, shelf
 from store.clock import moment
 from store.edge_rows import AppInstRow, ClusterInstRow
+from store.quotas import UNLIMITED, Quota
 from store.rows import LinkRow, OperationRow, RecordRow, now, table_of
 
 AnyRow: TypeAlias = ClusterInstRow | AppInstRow
@@ -54,6 +55,8 @@ class Terms(Frozen):
     """Whether developers have to exist."""
     enforces: bool = False
     """Whether cloudlets have limits."""
+    quota: Quota = UNLIMITED
+    """What one developer may keep."""
 
 
 class Requested(Frozen):

@@ -8,7 +8,7 @@ from domain.cluster import ClusterPlan
 from domain.operation import Ask, Kind, Operation, OperationId
 from domain.releases import Catalogue
 from domain.upgrades import fit, planned, refusal
-from store import answers, operations, plans, slots
+from store import answers, operations, plans, quotas, slots
 from store.clusters import Building, as_cluster, hand_over, living, opened
 from store.engine import Store, reading, transaction
 from store.repairs import silent_of
@@ -36,6 +36,7 @@ class Upgrades(Store):
         goes on where the last upgrade stopped."""
         if earlier := await answers.answered(session, ask):
             return operations.as_operation(earlier)
+        await quotas.refuse_more_running(session, Kind.UPGRADE_CLUSTER, ask)
         row = await opened(session, ask.tenant, name, Kind.UPGRADE_CLUSTER)
         cluster = as_cluster(row)
         pools = {pool.name: pool.ordinal for pool in await slots.pools_of(session, row.uid)}

@@ -30,6 +30,9 @@ from store.window_rows import HappeningRow, ImageRow, LogRow, PodRow, ReporterRo
 CHUNKS = 64
 """How many pieces of a log are read at once."""
 
+LAST_CHUNKS = 8
+"""As many of its end: whoever wants the last lines seldom wants more."""
+
 READ = 20_000
 """How many pods are kept as they were read last: most of them have not changed since."""
 
@@ -193,6 +196,16 @@ class FleetWindow(Store):
             .limit(CHUNKS)
         )
         return [Chunk(offset=row.position, lines=row.lines) for row in rows]
+
+    @reading
+    async def log_end(
+        self, session: AsyncSession, pod: str, app: str, before: int | None
+    ) -> Sequence[Chunk]:
+        query = select(LogRow).where(LogRow.pod == pod, LogRow.app == app)
+        if before is not None:
+            query = query.where(LogRow.position < before)
+        rows = await session.scalars(query.order_by(LogRow.position.desc()).limit(LAST_CHUNKS))
+        return [Chunk(offset=row.position, lines=row.lines) for row in reversed(rows.all())]
 
     def watching(self) -> AbstractContextManager[asyncio.Event]:
         return self._pulse.watching()

@@ -9,13 +9,13 @@ import subprocess
 import tarfile
 import time
 from collections import defaultdict
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from agent.manifests import builtin_config, image_id, image_manifest
-from agent.podman.rest import PULL_SECONDS, Rest, last_error
+from agent.podman.rest import PULL_SECONDS, Rest, last_error, quoted
 from agent.uris import ARCHIVE, BUILTIN, BUILTINS, Source, source
 from domain.errors import Failed, Forbidden, NotFound, Unavailable
 from domain.pod import Format, Image
@@ -23,6 +23,8 @@ from domain.pod import Format, Image
 BUSYBOX = Path("/bin/busybox")
 HOME = "windlass.local"
 """Where images lie that are built in."""
+
+ARCHIVE_PIECE = 2**20
 
 LOOPBACK = ("127.0.0.1:", "localhost:")
 DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
@@ -65,12 +67,12 @@ class PodmanImages:
                 with suppress(NotFound):
                     told = await self._rest.get(f"/images/{theirs}/json")
                     for name in told.get("RepoTags") or [theirs]:  # it goes with its last name
-                        await self._rest.ask("DELETE", f"/images/{name}")
+                        await self._rest.ask("DELETE", f"/images/{quoted(name)}")
                 del self._known[theirs]
 
     async def _has(self, reference: str) -> bool:
         try:
-            await self._rest.get(f"/images/{reference}/json")
+            await self._rest.get(f"/images/{quoted(reference)}/json")
         except NotFound:
             return False
         return True
@@ -80,10 +82,12 @@ class PodmanImages:
         if reference.startswith(LOOPBACK):  # a registry on this machine, which has no certificate
             asked["tlsVerify"] = "false"
         known = {"X-Registry-Auth": credentials} if credentials else {}
-        answer = await self._rest.ask(
+        pieces = self._rest.pieces(
             "POST", "/images/pull", asked=asked, seconds=PULL_SECONDS, headers=known
         )
-        if error := last_error(answer.content):
+        async with aclosing(pieces):
+            error = await last_error(pieces)
+        if error:
             raise Failed(f"{reference} cannot be pulled: {error}", reason="IMAGE_PULL_FAILED")
 
     async def _load(self, meant: Source) -> str:
@@ -96,10 +100,13 @@ class PodmanImages:
                 do="put it there, on every node that shall run it",
             )
         try:
-            content = await asyncio.to_thread(path.read_bytes)
+            file = await asyncio.to_thread(path.open, "rb")
         except OSError as error:
             raise Unavailable(f"{path} cannot be read: {error.strerror}") from error
-        answer = await self._rest.ask("POST", "/images/load", content=content, seconds=PULL_SECONDS)
+        with file:
+            answer = await self._rest.ask(
+                "POST", "/images/load", content=_read(file), seconds=PULL_SECONDS
+            )
         return str(answer.json()["Names"][0])
 
     async def _build(self, name: str, reference: str) -> None:
@@ -115,7 +122,7 @@ class PodmanImages:
         await self._rest.ask("POST", "/images/import", asked=asked, content=content)
 
     async def _image(self, reference: str) -> Image:
-        told = await self._rest.get(f"/images/{reference}/json")
+        told = await self._rest.get(f"/images/{quoted(reference)}/json")
         theirs = str(told["Id"])
         if theirs not in self._known:
             self._known[theirs] = _told(told, self._config(theirs, told))
@@ -133,6 +140,12 @@ class PodmanImages:
             return (self._storage / "overlay-images" / theirs / name).read_bytes()
         except OSError:
             return theirs.encode()  # kept elsewhere: then it is at least the same here
+
+
+async def _read(file: BinaryIO) -> AsyncIterator[bytes]:
+    """A file in pieces: archives of images are as large as disks allow."""
+    while piece := await asyncio.to_thread(file.read, ARCHIVE_PIECE):
+        yield piece
 
 
 def _told(told: dict[str, Any], config: bytes) -> Image:

@@ -7,10 +7,11 @@ import signal
 import socket
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any
 
+from agent.output import MOST_BYTES, noted
 from agent.podman.images import PodmanImages
 from agent.podman.kernel import killed_for_memory
 from agent.podman.rest import CALL_SECONDS, Rest, demultiplexed
@@ -165,9 +166,11 @@ class Podman:
         try:
             async with asyncio.timeout(timeout_seconds):
                 plain = {"Detach": False, "Tty": False}
-                answer = await self._rest.ask(
+                pieces = self._rest.pieces(
                     "POST", f"{path}/start", said=plain, seconds=timeout_seconds + CALL_SECONDS
                 )
+                async with aclosing(pieces):
+                    out, err = noted(*await demultiplexed(pieces, MOST_BYTES))
         except TimeoutError:
             await self._break_off(path)
             raise Overdue(f"{command[0]} did not end within {timeout_seconds:g} s") from None
@@ -176,7 +179,6 @@ class Podman:
             raise
         except Failed as error:  # there is no such program
             return Output(exit_code=127, stderr=f"{error.message}\n".encode())
-        out, err = demultiplexed(answer.content)
         code = int((await self._rest.get(f"{path}/json"))["ExitCode"])
         return Output(exit_code=code, stdout=out, stderr=err)
 

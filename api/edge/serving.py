@@ -190,6 +190,7 @@ def services(
         patience=terms.patience,
         strict=terms.strict_references,
         enforces=terms.enforce_resources,
+        quota=terms.quota,
     )
     clusters, running = ClusterInsts(database, placed), AppInsts(database, placed)
     controllers = Controllers(database)

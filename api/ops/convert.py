@@ -97,6 +97,7 @@ def plan(of: Foreseen) -> pb.PlanResponse:
         machines=map(_prospect, of.machines),
         duration=_span(of.duration),
         gates=(pb.PlannedGate(name=gate.name, before=gate.before) for gate in of.gates),
+        warnings=of.warnings,
     )
 
 

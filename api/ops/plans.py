@@ -16,10 +16,12 @@ from api.errors import wrong
 from api.ops.outlook import Outlook
 from domain.cluster import ClusterPlan
 from domain.errors import Invalid
-from domain.operation import Step
+from domain.operation import Kind, Step
 from domain.outline import Leg, outline, told
+from domain.ownership import warning
 from domain.prospect import Gate, Prospect, gates, touched
 from domain.storage_plan import StoragePlan
+from store.cluster_owners import ClusterOwners
 from store.operations import Operations
 from store.rehearsal import Accepted, rehearsing
 
@@ -32,6 +34,17 @@ class Foreseen(NamedTuple):
     machines: Sequence[Prospect]
     duration: timedelta | None
     gates: Sequence[Gate]
+    warnings: Sequence[str]
+    """What speaks against it, though it would be accepted."""
+
+
+FOLLOWED = {
+    Kind.ADD_NODE_POOL,
+    Kind.SCALE_NODE_POOL,
+    Kind.DELETE_NODE_POOL,
+    Kind.DELETE_CLUSTER,
+}
+"""Changes that a ClusterInst makes of its cluster itself: of any other there is no way but here."""
 
 
 class Plans:
@@ -43,12 +56,14 @@ class Plans:
         services: Sequence[Service],
         operations: Operations,
         outlook: Outlook,
+        owners: ClusterOwners,
         only: Mapping[str, Collection[str]] = MappingProxyType({}),
     ) -> None:
         """`only`: of some services, by name, the methods that begin operations; what others change
         is done at once, and has no steps to tell."""
         self._operations = operations
         self._outlook = outlook
+        self._owners = owners
         self._methods = {
             f"{service.name}/{method.name}": _taking_bytes(service, method)
             for service in services
@@ -78,7 +93,15 @@ class Plans:
         machines = await self._machines(accepted.plan, legs)
         lasts = await self._outlook.foreseen(legs)
         waits = gates(accepted.plan) if isinstance(accepted.plan, ClusterPlan) else ()
-        return Foreseen(accepted, told(legs, []), machines, lasts, waits)
+        warnings = await self._warnings(accepted)
+        return Foreseen(accepted, told(legs, []), machines, lasts, waits, warnings)
+
+    async def _warnings(self, accepted: Accepted) -> Sequence[str]:
+        plan = accepted.plan
+        if not isinstance(plan, ClusterPlan) or accepted.kind not in FOLLOWED:
+            return ()
+        said = warning(plan.name, await self._owners.of(plan.uid))
+        return (said,) if said else ()
 
     async def _machines(
         self, plan: ClusterPlan | StoragePlan, legs: tuple[Leg, ...]

@@ -3,16 +3,20 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 
 from domain.errors import NotFound
 from domain.happening import SECOND_NS
-from domain.logline import Joiner, Line, Wanted, merged
+from domain.logline import Chunk, Joiner, Line, Wanted, merged
 from domain.pod import ENDED, Pod, pod_of
 from domain.window import Window
 
 LOOK_SECONDS = 1.0
 """How often a follower looks by itself."""
+
+BEYOND_BYTES = 2**20
+"""Once there are enough lines, so much more is read to find where one began that was written in
+parts."""
 
 LINES, BYTES = 1000, 256 * 1024
 """The most that one message carries."""
@@ -29,14 +33,39 @@ class Reel:
     async def lines(self) -> list[Line]:
         """What was written since the last time. Older databases have pieces with nothing in them:
         where those are all there is, there is no news."""
-        found: list[Line] = []
+        return [line async for page in self.pages() for line in page]
+
+    async def pages(self) -> AsyncGenerator[list[Line], None]:
+        """The same, as much at a time as a window tells."""
         before = -1
         while before < self._offset:
             before = self._offset
+            found: list[Line] = []
             for chunk in await self._window.log(self._pod, self._app, before):
                 found += self._joiner.read(chunk.lines)
                 self._offset = chunk.end
-        return found
+            yield found
+
+    async def tail(self, wanted: Wanted) -> list[Line]:
+        """At least the last lines that are wanted, read from the log's end backwards."""
+        chunks: list[Chunk] = []
+        found, beyond = 0, 0
+        while page := await self._window.log_end(self._pod, self._app, _begin(chunks)):
+            chunks = [*page, *chunks]
+            there = [line for chunk in page for line in Joiner().read(chunk.lines)]
+            found += sum(map(wanted.covers, there))
+            if there and wanted.since and there[-1].time_ns <= wanted.since * SECOND_NS:
+                break  # and so is what was written before it
+            if found >= wanted.lines:
+                beyond += sum(len(chunk.lines) for chunk in page)
+                if beyond > BEYOND_BYTES or _are_whole(self._joined(chunks), wanted):
+                    break
+        self._offset = chunks[-1].end if chunks else 0
+        return self._joined(chunks)
+
+    def _joined(self, chunks: Sequence[Chunk]) -> list[Line]:
+        self._joiner = Joiner()
+        return [line for chunk in chunks for line in self._joiner.read(chunk.lines)]
 
     def rest(self) -> list[Line]:
         return list(self._joiner.rest())
@@ -50,11 +79,13 @@ async def read(window: Window, prefix: str, wanted: Wanted) -> AsyncGenerator[li
     with window.watching() as news:
         news.clear()  # before reading, so that nothing falls between
         over = not wanted.follow or _left(wanted) <= 0 or await _ended(window, pod.id)
-        found = [line for line in await _read(reels, over=over) if wanted.covers(line)]
         sent = False
-        for message in _split(list(wanted.last(found))):
-            yield message
-            sent = True
+        async with aclosing(_first(reels, wanted, over=over)) as pages:
+            async for page in pages:
+                found = [line for line in page if wanted.covers(line)]
+                for message in _split(list(wanted.last(found))):
+                    yield message
+                    sent = True
         if not sent and not wanted.follow:
             yield []
         while not over:
@@ -80,9 +111,43 @@ def _apps(pod: Pod, name: str) -> list[str]:
     return names
 
 
+def _begin(chunks: Sequence[Chunk]) -> int | None:
+    return chunks[0].offset if chunks else None
+
+
+def _are_whole(lines: Sequence[Line], wanted: Wanted) -> bool:
+    """Whether none of the last lines may have begun before all that was read: the first one of its
+    stream may."""
+    first: dict[str, Line] = {}
+    for line in lines:
+        first.setdefault(line.stream, line)
+    last = wanted.last(line for line in lines if wanted.covers(line))
+    return not any(line is first[line.stream] for line in last)
+
+
+async def _first(
+    reels: Sequence[Reel], wanted: Wanted, *, over: bool
+) -> AsyncGenerator[list[Line], None]:
+    """What all of them have, or the end of it if no more is wanted. Of one app, page by page: a log
+    is not kept whole. Those of several have to be put in order."""
+    if wanted.lines:
+        yield _together(reels, [await reel.tail(wanted) for reel in reels], over=over)
+    elif len(reels) == 1:
+        async with aclosing(reels[0].pages()) as pages:
+            async for page in pages:
+                yield page
+        if over:
+            yield reels[0].rest()
+    else:
+        yield await _read(reels, over=over)
+
+
 async def _read(reels: Sequence[Reel], *, over: bool) -> list[Line]:
     """What all of them have that is new; at the end also what was begun and not finished."""
-    logs = [await reel.lines() for reel in reels]
+    return _together(reels, [await reel.lines() for reel in reels], over=over)
+
+
+def _together(reels: Sequence[Reel], logs: list[list[Line]], *, over: bool) -> list[Line]:
     if over:
         logs = [[*lines, *reel.rest()] for lines, reel in zip(logs, reels, strict=True)]
     return list(merged(logs))

@@ -111,6 +111,29 @@ async def test_a_plan_is_what_would_be_done_and_changes_nothing(
     assert [step.verb for step in done.steps] == [step.verb for step in foreseen.steps]
 
 
+OWNER = (
+    'ClusterInst {"cloudlet_key":{"name":"west","operator_key":{"name":"tele"}},'
+    '"cluster_key":{"name":"shop"},"developer":"acme"}'
+)
+
+
+async def test_a_plan_warns_that_a_cluster_belongs_to_a_clusterinst(
+    caller: Caller, hands: Hands
+) -> None:
+    await standing(caller, hands)
+    followed = [request for what, (request, _, _) in PLANS.items() if what != "create"]
+    for request in followed:
+        assert list((await plan(caller, request, metadata=under())).warnings) == []
+    await hands.wrote("UPDATE clusters SET owner = :owner", owner=OWNER)
+    for request in followed:
+        assert list((await plan(caller, request, metadata=under())).warnings) == [
+            "cluster hello belongs to ClusterInst tele/west/shop/acme, which does not follow what "
+            "is done here; change or delete that instead"
+        ]
+    other = await plan(caller, PLANS["create"][0], metadata=under())
+    assert list(other.warnings) == []
+
+
 async def test_a_repair_can_be_foreseen(caller: Caller, hands: Hands) -> None:
     await standing(caller, hands)
     await hands.wrote("UPDATE slots SET phase = 'released' WHERE pool = 'w'")

@@ -74,6 +74,8 @@ class Peer:
     why: str = "the catalogue offers nothing newer than 1.33.0"
     views: list[seen.ClusterView | None] = field(default_factory=list)
     """How a cluster is seen, one after the other; None: the stream breaks."""
+    owners: dict[str, str] = field(default_factory=dict)
+    """What clusters were made for, by their names."""
     quiet: float = 0.0
     """So long nothing is said before a stream of views breaks."""
     stories: dict[str, Story] = field(default_factory=dict)
@@ -338,6 +340,12 @@ class Views(clusters_grpc.ClustersServicer):
             else:
                 await asyncio.sleep(self.peer.quiet)
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "the server goes away")
+
+    async def ListOwners(self, request: Any, _: Any) -> seen.ListClusterOwnersResponse:
+        """Not remembered: every change of a cluster asks first."""
+        named = {request.name: self.peer.owners.get(request.name, "")}
+        clusters = (seen.ClusterOwner(name=name, owner=owner) for name, owner in named.items())
+        return seen.ListClusterOwnersResponse(clusters=clusters)
 
 
 class LongRunning(longrunning_grpc.OperationsServicer):  # type: ignore[misc]

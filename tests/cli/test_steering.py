@@ -131,6 +131,48 @@ async def test_a_plan_tells_where_it_would_wait(foreseeing: Peer, windlass: Wind
     assert told["gates"] == [{"name": "pool w", "before": "w-7xk2p"}]
 
 
+OWNER = (
+    'ClusterInst {"cloudlet_key":{"name":"west","operator_key":{"name":"tele"}},'
+    '"cluster_key":{"name":"shop"},"developer":"acme"}'
+)
+OWNED = "warning: cluster hello belongs to ClusterInst tele/west/shop/acme"
+
+
+@pytest.mark.parametrize(
+    "typed", [each for each in CHANGES if each[1] in {"delete", "scale", "add"}]
+)
+async def test_who_changes_a_cluster_of_a_clusterinst_is_warned(
+    peer: Peer, windlass: Windlass, typed: tuple[str, ...]
+) -> None:
+    peer.next_operation, peer.stories["op-1"] = "op-1", told("op-1")
+    yes = ["--yes"] if typed[:2] == ("cluster", "delete") else []
+    outcome = await windlass(*typed, *yes)
+    assert (outcome.code, "warning" in outcome.err) == (0, False)
+    peer.owners["hello"] = OWNER
+    outcome = await windlass(*typed, *yes)
+    assert outcome.code == 0
+    assert OWNED in " ".join(outcome.err.split())
+    assert len(peer.requests(CHANGES[typed].rpartition("/")[2])) == 2
+
+
+async def test_nobody_has_a_cluster_of_a_clusterinst_deleted_unwarned(
+    peer: Peer, windlass: Windlass
+) -> None:
+    peer.owners["hello"] = OWNER
+    outcome = await windlass("cluster", "delete", "hello")
+    assert OWNED in " ".join(outcome.err.split())
+    assert peer.requests("DeleteCluster") == []
+
+
+async def test_a_plan_tells_what_speaks_against_it(foreseeing: Peer, windlass: Windlass) -> None:
+    typed = ("pool", "scale", "hello", "w=3", "--plan")
+    assert "warning" not in (await windlass(*typed)).out
+    foreseeing.plan.warnings.append("cluster hello belongs to somebody")
+    assert "warning: cluster hello belongs to somebody" in (await windlass(*typed)).out
+    shown = json.loads((await windlass(*typed, "-o", "json")).out)
+    assert shown["warnings"] == ["cluster hello belongs to somebody"]
+
+
 async def test_a_plan_of_one_machine_is_told_as_one(foreseeing: Peer, windlass: Windlass) -> None:
     del foreseeing.plan.machines[1:], foreseeing.plan.steps[1:]
     outcome = await windlass("pool", "scale", "hello", "w=3", "--plan")

@@ -8,9 +8,10 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from domain.errors import NotFound
-from domain.operation import OperationId
-from store.engine import Database
-from tests.store.desk import Desk
+from domain.operation import Kind, OperationId
+from store.engine import OPERATIONS_PER_USER, Database
+from store.quotas import refuse_more_running
+from tests.store.desk import Desk, ask
 
 Statement = tuple[str, Any]
 
@@ -35,9 +36,20 @@ async def got(desk: Desk) -> None:
         await desk.clusters.get("none")
 
 
+async def limited(desk: Desk) -> None:
+    async with desk.database.session(writes=True) as session:
+        session.info[OPERATIONS_PER_USER] = 1000
+        await refuse_more_running(session, Kind.CREATE_CLUSTER, ask())
+
+
 HOT: dict[str, tuple[Callable[[Desk], Awaitable[Any]], str, str]] = {
     "secrets below a prefix": (shred, "DELETE FROM secrets", "secrets"),
     "operations of a cluster": (fence, "operations.cluster =", "ix_operations_cluster"),
+    "operations of a user that run": (
+        limited,
+        "requester =",
+        "ix_operations_requester_ended",
+    ),
     "operations of a subject, the newest first": (
         lambda desk: desk.operations.page(size=10, subject="cluster/hello"),
         "operations.subject =",
@@ -103,9 +115,9 @@ async def explained(database: Database, statement: Statement) -> str:
 
 @pytest.mark.parametrize("query", HOT)
 async def test_b8_a_hot_query_reads_no_table_from_end_to_end(desk: Desk, query: str) -> None:
-    ask, words, index = HOT[query]
+    asking, words, index = HOT[query]
     with asked(words) as statements:
-        await ask(desk)
+        await asking(desk)
     assert statements
     for statement in statements:
         plan = await explained(desk.database, statement)

@@ -330,6 +330,7 @@ class PlanResponse(_message.Message):
     MACHINES_FIELD_NUMBER: _builtins.int
     DURATION_FIELD_NUMBER: _builtins.int
     GATES_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """"scale-node-pool". Empty: there is nothing to do, and no operation would be started."""
     subject: _builtins.str
@@ -350,6 +351,10 @@ class PlanResponse(_message.Message):
     def gates(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedGate]:
         """Where it would wait for somebody to approve, in their order. The duration does not count that."""
 
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What speaks against it, though it would be accepted: that the cluster belongs to a ClusterInst."""
+
     def __init__(
         self,
         *,
@@ -359,10 +364,11 @@ class PlanResponse(_message.Message):
         machines: _abc.Iterable[Global___PlannedMachine] | None = ...,
         duration: _duration_pb2.Duration | None = ...,
         gates: _abc.Iterable[Global___PlannedGate] | None = ...,
+        warnings: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "gates", b"gates", "kind", b"kind", "machines", b"machines", "steps", b"steps", "subject", b"subject"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "gates", b"gates", "kind", b"kind", "machines", b"machines", "steps", b"steps", "subject", b"subject", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
