@@ -65,9 +65,8 @@ class _Hand(ActivityInboundInterceptor):
             return await self._witnessed(input)
         except DomainError as error:
             pause = soon(error, activity.info())
-            raise told(
-                error, pause
-            ) from None  # all of it is in there, and causes may quote secrets
+            # all of it is in there, and causes may quote secrets
+            raise told(error, pause) from None
 
     async def _witnessed(self, input: ExecuteActivityInput) -> Any:
         began = monotonic()

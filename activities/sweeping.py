@@ -1,5 +1,8 @@
 """The books of the sweep: what was accepted and stands still, and what the pool holds."""
 
+import asyncio
+from time import monotonic
+
 from temporalio import activity
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
@@ -32,6 +35,14 @@ UNTAKEN_SECONDS = 60.0
 """By then a workflow that was started has taken its operation up, unless workers are behind."""
 UNWATCHED_SECONDS = 900.0
 """A monitor is heard of every five minutes, or its worker is away."""
+MONITORS_SECONDS = 20.0
+"""How often Temporal is asked which monitors it runs. The rows may say that one was heard of just
+now and be wrong: after they were restored, and after somebody ended it."""
+ASKING_SECONDS = 4.0
+MOST_UNWATCHED = 100
+"""In one sweep. The next one, seconds later, finds the others."""
+
+MONITORS = "WorkflowType = 'ClusterMonitor' AND ExecutionStatus = 'Running'"
 
 ALIVE = frozenset({WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_NEW})
 
@@ -94,6 +105,7 @@ class Sweeping:
         self._tracking = tracking
         self._stocks = stocks
         self._watches = watches
+        self._next_asking = 0.0
 
     @activity.defn(name="sweeping.look")
     async def look(self) -> Standing:
@@ -104,8 +116,30 @@ class Sweeping:
             called_off=_due(await self._operations.called_off()),
             unheeded=_due(await self._operations.unheeded()),
             silent=_due(await self._operations.silent(SILENT_SECONDS, UNTAKEN_SECONDS)),
-            unwatched=tuple(await self._watches.unheard(UNWATCHED_SECONDS)),
+            unwatched=tuple(await self._unwatched()),
         )
+
+    async def _unwatched(self) -> list[str]:
+        """Clusters that stand and have no monitor, or none that was heard of for long."""
+        found = await self._watches.unheard(UNWATCHED_SECONDS, MOST_UNWATCHED)
+        running = await self._monitors() if monotonic() >= self._next_asking else None
+        if running is None:
+            return found
+        standing = await self._watches.standing()
+        lacking = [each for each in standing if monitor_id(each) not in running]
+        if len(lacking) <= MOST_UNWATCHED:
+            self._next_asking = monotonic() + MONITORS_SECONDS
+        return list(dict.fromkeys([*found, *lacking]))[:MOST_UNWATCHED]
+
+    async def _monitors(self) -> set[str] | None:
+        """The monitors that Temporal runs, by id. None: it does not say so now. It may not have
+        heard yet of one that was started just now; the id lets no second one in."""
+        try:
+            async with asyncio.timeout(ASKING_SECONDS):
+                listed = activity.client().list_workflows(MONITORS, page_size=1000)
+                return {each.id async for each in listed}
+        except (RPCError, TimeoutError):
+            return None
 
     @activity.defn(name="sweeping.watches")
     async def watches(self, cluster: str) -> None:
@@ -163,6 +197,11 @@ class Sweeping:
 
 def _unsaid(kind: Kind, untaken: bool) -> str:
     return "began the operation" if untaken else f"ended the operation; {AFTER[kind]}"
+
+
+def monitor_id(cluster: str) -> str:
+    """One id per cluster: it lets no second monitor in."""
+    return f"monitor-{cluster}"
 
 
 def _workflow(operation: OperationId) -> str:

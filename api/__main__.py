@@ -119,8 +119,7 @@ class Api:
         self._admission = Admission(self._database, self._vault)
         self.admit = self._admission.admit
         self._operations = store.Operations(self._database)
-        queue = settings.temporal.queue_prefix + QUEUE
-        launch = self._launch = Launch(temporal, CATALOGUE, queue)
+        launch = self._launch = Launch(temporal, CATALOGUE, settings.temporal.queue_prefix + QUEUE)
         meters, window = Meters(), settings.request_id_window
         self._pods = FleetWindow(self._database, log_bytes=settings.pods.log_mb * 10**6)
         forget = self._forgetting()

@@ -2,12 +2,13 @@
 do now. Made of what the rows say and of nothing else."""
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 
 from domain.cluster import Cluster, Phase
 from domain.counting import several
 from domain.frozen import Frozen
+from domain.health import JUDGED
 from domain.machine import Role, SlotPhase, SlotState
 from domain.operation import Operation, Stage, Step, StepState
 from domain.quarantine import Quarantined
@@ -53,6 +54,12 @@ LOOK = (
     "cluster is called ERROR, and a repair is proposed for nodes that can be mended"
 )
 
+OLD = timedelta(minutes=10)
+"""A monitor writes at least every five minutes that all is as it was. What is older than this
+nobody looks after."""
+
+UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
 MOST_NODES = 20
 """So many nodes that do not work are told of one by one."""
 
@@ -85,6 +92,8 @@ class Facts(Frozen):
     wanted: Mapping[str, int]
     """How many nodes are wanted, by pool, the control plane among them."""
     patients: tuple[Patient, ...]
+    confirmed: datetime | None = None
+    """When it was last looked, and found to be so."""
     trouble: str = ""
     """What the last look found that is not as it should be."""
     silence: str = ""
@@ -108,7 +117,7 @@ class Reading(Frozen):
 def explain(facts: Facts, prudence: Prudence, now: datetime) -> Reading:
     """Read the facts."""
     cluster = facts.cluster
-    says = PHASES[cluster.phase]
+    says = f"{PHASES[cluster.phase]}{_as_of(facts, now)}"
     if facts.silence and cluster.phase in UNSURE:
         says = f"may not be usable: {facts.silence}"
     top = Cause(about=f"cluster/{cluster.name}", says=f"{cluster.name} {says}")
@@ -116,7 +125,7 @@ def explain(facts: Facts, prudence: Prudence, now: datetime) -> Reading:
     if not _is_busy(facts):
         silent = facts.inside.silent if facts.inside else ()
         choice = choose(facts.patients, prudence, now, wanted=facts.wanted, silent=silent)
-    seen = (*_trouble(facts), *_upgrade(facts), *_pools(facts), *_inside(facts))
+    seen = (*_age(facts, now), *_trouble(facts), *_upgrade(facts), *_pools(facts), *_inside(facts))
     return Reading(
         causes=(top, *seen, *_operation(facts), *_quarantine(facts)),
         advice=tuple(_advice(facts, choice)),
@@ -125,6 +134,39 @@ def explain(facts: Facts, prudence: Prudence, now: datetime) -> Reading:
 
 def _is_busy(facts: Facts) -> bool:
     return facts.operation.ended is None
+
+
+def _known(facts: Facts) -> datetime | None:
+    """As of when all of this is known. None: an operation has the say, or there is nothing to look
+    at, since it never came up."""
+    ended, phase = facts.operation.ended, facts.cluster.phase
+    never_up = facts.confirmed is None and phase is Phase.ERROR
+    if ended is None or phase not in JUDGED or never_up:
+        return None
+    return max(ended, facts.confirmed or ended)
+
+
+def _as_of(facts: Facts, now: datetime) -> str:
+    known = _known(facts)
+    return f" (as of {lasting(now - known)} ago)" if known else ""
+
+
+def _age(facts: Facts, now: datetime) -> Iterator[Cause]:
+    """That all of this may be out of date."""
+    known = _known(facts)
+    if known is not None and now - known > OLD:
+        says = (
+            f"nobody has looked at it for {lasting(now - known)}, so it may be otherwise by now: "
+            "does a worker serve the queue watching? Workers start a monitor that is missing"
+        )
+        yield Cause(about=f"cluster/{facts.cluster.name}", says=says, since=known, depth=1)
+
+
+def lasting(span: timedelta) -> str:
+    """A time in its greatest unit."""
+    seconds = max(int(span.total_seconds()), 0)
+    unit, size = next((each for each in UNITS if seconds >= each[1]), UNITS[-1])
+    return f"{seconds // size} {unit}"
 
 
 def _trouble(facts: Facts) -> Iterator[Cause]:

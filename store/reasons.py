@@ -46,6 +46,7 @@ class Reasons(Store):
         watch = await session.get(WatchRow, cluster.uid)
         quiet = watch.silent_since if watch and seen(cluster) else None
         return Facts(
+            confirmed=watch.confirmed if watch else None,
             silence=silent(quiet, watch.why) if watch and quiet else "",
             cluster=as_cluster(cluster),
             policy=Policy(cluster.policy),

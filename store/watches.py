@@ -28,6 +28,7 @@ _Found: TypeAlias = Row[ClusterRow, datetime | None, str, str, bool, WatchRow]
 of its steps is under way, and what was last seen, if anything was."""
 
 STANDING = (*JUDGED, Phase.RECONCILING)
+IS_STANDING = IS_LIVING, ClusterRow.published, ClusterRow.phase.in_(STANDING)
 
 
 class Watches(Store):
@@ -96,15 +97,18 @@ class Watches(Store):
             select(ClusterRow.uid)
             .outerjoin(WatchRow, WatchRow.cluster == ClusterRow.uid)
             .where(
-                IS_LIVING,
-                ClusterRow.published,
-                ClusterRow.phase.in_(STANDING),
+                *IS_STANDING,
                 or_(WatchRow.heard.is_(None), WatchRow.heard < before),
             )
             .order_by(func.coalesce(WatchRow.heard, ClusterRow.created))
             .limit(limit)
         )
         return list(await session.scalars(query))
+
+    @reading
+    async def standing(self, session: AsyncSession) -> list[str]:
+        """All clusters that stand, whoever watches them."""
+        return list(await session.scalars(select(ClusterRow.uid).where(*IS_STANDING)))
 
     @transaction
     async def heard(self, session: AsyncSession, cluster: str) -> None:

@@ -16,7 +16,7 @@ from temporalio.exceptions import (
 from temporalio.workflow import ParentClosePolicy
 
 from activities.errors import understood
-from activities.sweeping import Aside, Due, Sweeping
+from activities.sweeping import Aside, Due, Sweeping, monitor_id
 from domain.operation import NUDGE, OperationId
 from workflows.books import book
 from workflows.catalogue import CATALOGUE
@@ -86,7 +86,7 @@ class Sweep:
             await workflow.start_child_workflow(
                 ClusterMonitor.run,
                 cluster,
-                id=f"monitor-{cluster}",
+                id=monitor_id(cluster),
                 id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
                 parent_close_policy=ParentClosePolicy.ABANDON,
             )

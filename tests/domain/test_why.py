@@ -1,6 +1,6 @@
 """What whoever is woken gets to read."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from domain.operation import Kind, Operation, OperationId, Stage, Step, StepKey,
 from domain.quarantine import Quarantined
 from domain.repairs import Patient, Policy, Prudence, Remedy
 from domain.seen import Inside, MachineSeen, MemberSeen, NodeSeen, Readiness
-from domain.why import PHASES, SLOTS, WORDS, Facts, Reading, explain
+from domain.why import OLD, PHASES, SLOTS, WORDS, Facts, Reading, explain
 from tests.domain.test_repairs import LONG_AGO, NOW, patient
 
 MASTER = patient("control-plane-a", role=Role.CONTROL_PLANE)
@@ -31,6 +31,7 @@ def facts(
     is_over: bool = True,
     stumbles: tuple[Step, ...] = (),
     quarantined: tuple[Quarantined, ...] = (),
+    confirmed: datetime | None = NOW,
 ) -> Facts:
     operation = Operation(
         id=OperationId("op-1"),
@@ -58,6 +59,7 @@ def facts(
         policy=policy,
         wanted={"control-plane": len(masters), "w": len(workers) if wanted is None else wanted},
         patients=(*masters, *workers),
+        confirmed=confirmed,
         operation=operation,
         stumbles=stumbles,
         quarantined=quarantined,
@@ -83,6 +85,33 @@ def test_where_all_is_well_there_is_one_line_and_nothing_to_do() -> None:
     assert len(reading.causes) == 1
     assert "runs" in reading.causes[0].says
     assert reading.advice == ()
+
+
+@pytest.mark.parametrize(
+    ("age", "said"),
+    [
+        (timedelta(seconds=42), "42 s"),
+        (timedelta(minutes=14), "14 min"),
+        (timedelta(days=2), "2 d"),
+    ],
+)
+def test_it_is_told_how_old_the_knowledge_is(age: timedelta, said: str) -> None:
+    """As after a backup was restored, whose cluster may be gone."""
+    top, *others = read(facts(patient("w-a"), phase=Phase.RUNNING, confirmed=NOW - age)).causes
+    assert top.says.endswith(f"(as of {said} ago)")
+    assert [cause.says.partition(",")[0] for cause in others] == (
+        [f"nobody has looked at it for {said}"] if age > OLD else []
+    )
+
+
+def test_while_an_operation_runs_it_has_the_say() -> None:
+    found = facts(phase=Phase.RECONCILING, is_over=False, confirmed=NOW - timedelta(days=1))
+    assert "as of" not in read(found).causes[0].says
+
+
+def test_nobody_looks_at_what_never_came_up() -> None:
+    found = facts(phase=Phase.ERROR, confirmed=None)
+    assert not [cause for cause in read(found).causes if "looked at" in cause.says]
 
 
 def test_the_chain_leads_from_the_cluster_to_the_machine() -> None:
@@ -255,4 +284,5 @@ def test_a_silent_api_is_no_cluster_that_runs_and_needs_nothing() -> None:
         assert not [cause for cause in reading.causes if "its API answers" in cause.says]
         assert sum(silence in cause.says for cause in reading.causes) == 1
         assert reading.advice
-    assert read(facts(phase=Phase.RUNNING)).causes[0].says == f"hello {PHASES[Phase.RUNNING]}"
+    top = read(facts(phase=Phase.RUNNING)).causes[0]
+    assert top.says == f"hello {PHASES[Phase.RUNNING]} (as of 0 s ago)"

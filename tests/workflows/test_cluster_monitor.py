@@ -10,17 +10,20 @@ from uuid import uuid4
 import pytest
 from temporalio.client import WorkflowExecutionStatus, WorkflowHandle
 
-from activities import watching
+from activities import sweeping, watching
 from activities.watching import Rhythm
 from domain.cluster import Phase
 from domain.machine import SlotPhase
 from domain.operation import Stage
 from sim.world import Metal
 from tests.store.desk import until
+from tests.support.load import limit
 from tests.workflows.conftest import Opening
 from tests.workflows.yard import Yard
 from workflows.policies import TOURS_PER_RUN
 from workflows.sweep import Sweep
+
+RUNNING = WorkflowExecutionStatus.RUNNING
 
 RHYTHM = Rhythm()
 """How often it is looked in earnest."""
@@ -87,8 +90,8 @@ async def test_an_api_that_stays_silent_is_an_error_until_it_answers(opened: Ope
 async def test_systems_that_take_questions_and_answer_none_are_not_waited_for(
     opened: Opening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for limit in ("API_SECONDS", "MACHINES_SECONDS", "HOSTS_SECONDS"):
-        monkeypatch.setattr(watching, limit, 0.5)
+    for longest in ("API_SECONDS", "MACHINES_SECONDS", "HOSTS_SECONDS"):
+        monkeypatch.setattr(watching, longest, 0.5)
     async with opened() as place:
         await place.create()
         await place.monitor()
@@ -284,6 +287,31 @@ async def test_one_that_was_ended_by_hand_is_replaced(opened: Opening) -> None:
         await place.client.execute_workflow(
             Sweep.run, id=f"sweep-{uuid4()}", task_queue=f"{place.prefix}workflows"
         )
+        await place.turns(Phase.DEGRADED)
+
+
+async def test_one_that_is_gone_is_replaced_at_once_though_it_was_heard_of_just_now(
+    opened: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the rows say after a backup was restored."""
+    monkeypatch.setattr(sweeping, "MONITORS_SECONDS", 0.0)
+    async with opened() as place:
+        await place.create()
+        await place.monitor()
+        cluster = (await place.clusters.get("blue")).uid
+        await (await _handle(place)).terminate()
+        await place.watches.heard(cluster)
+        assert await place.watches.unheard(900) == []
+
+        async def runs() -> bool:
+            await place.client.execute_workflow(
+                Sweep.run, id=f"sweep-{uuid4()}", task_queue=f"{place.prefix}workflows"
+            )
+            return (await (await _handle(place)).describe()).status is RUNNING
+
+        async with limit(50):
+            await until(runs)
+        (await _metal(place, 1)).powered = False
         await place.turns(Phase.DEGRADED)
 
 
