@@ -3,7 +3,6 @@
 import asyncio
 import signal
 import sys
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -39,6 +38,7 @@ from api.ops.longrunning import LongRunning
 from api.ops.operations import Operations
 from api.ops.outlook import Outlook
 from api.ops.plans import Plans
+from api.retention import forgetting
 from api.rkt.public import About, PublicAPI, versioned
 from api.server import Server
 from api.sweep import Sweep
@@ -62,17 +62,14 @@ from protos.gen.ops import operations_pb2 as ops_pb2
 from protos.gen.rkt import api_pb2 as rkt_pb2
 from settings import Settings, read
 from store import operations as store
-from store.changes import Changes
 from store.claim import Claim
 from store.cluster_owners import ClusterOwners
 from store.clusters import Building, Clusters
 from store.controllers import Controllers
 from store.engine import Database
-from store.forgetting import Forgetting
 from store.journal import Journal
 from store.nodes import Leases
 from store.pools import Pools
-from store.purging import Purging
 from store.quarantine import Quarantine
 from store.quotas import Quota
 from store.reasons import Reasons
@@ -92,9 +89,6 @@ QUEUE = "workflows"
 
 CHECK_SECONDS = 2.0
 """How long the database may keep us from opening the doors. It is asked again with every call."""
-
-CHANGES_KEPT = timedelta(hours=1)
-"""Whoever follows changes is seconds behind, or begins anew."""
 
 RESERVED_CONNECTIONS = 2
 """By these this process says that it is alive. Calls have none of them, so that one that is busy is
@@ -122,7 +116,7 @@ class Api:
         launch = self._launch = Launch(temporal, CATALOGUE, settings.temporal.queue_prefix + QUEUE)
         meters, window = Meters(), settings.request_id_window
         self._pods = FleetWindow(self._database, log_bytes=settings.pods.log_mb * 10**6)
-        forget = self._forgetting()
+        forget = forgetting(self._database, self._pods, settings)
         self._sweep = Sweep(
             self._operations, launch, meters, self.admit, window=window, forget=forget
         )
@@ -176,17 +170,6 @@ class Api:
         http = http_api(door, self.admit, all_of_it, settings, ui, built, is_open=is_open)
         checks, gate, address = self._checks(), self._entrance.gate, settings.http_address
         self._web = Web(address, checks, meters, *http, certificates, gate, limits.http())
-
-    def _forgetting(self) -> list[Callable[[], Awaitable[None]]]:
-        """All that is forgotten in time, swept out together."""
-        said, nodes = self._settings, self._settings.nodes
-        return [
-            partial(Forgetting(self._database).operations, said.operations_kept),
-            partial(Forgetting(self._database).clusters, said.clusters_kept),
-            partial(Changes(self._database).forget, CHANGES_KEPT),
-            partial(self._pods.forget, said.pods.kept),
-            Purging(self._database, nodes.over_kept, nodes.over_most, said.pods.kept).run,
-        ]
 
     @property
     def services(self) -> list[Service]:
