@@ -77,12 +77,15 @@ async def verify(
     newest = f"{reply.lines}:{reply.chain}"
     document = {
         "lines": reply.lines,
+        "first": reply.first,
         "broken": reply.broken or None,
         "lost": reply.lost or None,
         "chain": reply.chain,
         "anchor": newest,
     }
     said = f"{reply.lines} lines, every one follows from the one before; anchor {newest}"
+    if reply.first > 1:
+        said = f"from line {reply.first} on, before which lines were removed: {said}"
     if reply.lost:
         said = f"line {reply.lost} is not there any more as it was"
     if reply.broken:

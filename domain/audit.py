@@ -43,6 +43,13 @@ class Anchor(Frozen):
     number: int
     chain: str
 
+    def __str__(self) -> str:
+        return f"{self.number}:{self.chain}"
+
+
+PRUNED = "store/prune-audit"
+"""The method of the line that says that older ones were removed, up to the anchor it is about."""
+
 
 class Verdict(Frozen):
     """Whether the trail is whole."""
@@ -53,7 +60,9 @@ class Verdict(Frozen):
     chain: str = ""
     lost: int = 0
     """The number of the line that was seen earlier, if it is not there any more as it was: the
-    trail was cut off before it, or written anew. 0: it is."""
+    trail was cut off before it, or written anew, or the line was removed for its age. 0: it is."""
+    first: int = 1
+    """The number of the first line that is kept: older ones were removed."""
 
 
 def chained(before: str, number: int, line: str) -> str:

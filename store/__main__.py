@@ -1,6 +1,6 @@
 """Brings the database to the newest tables, says whether it is there, or drafts a revision; and
 opens what was sealed; adds a key to seal with; lets the first administrator in; and keeps what
-opens registries of images.
+opens registries of images; and removes old lines of the audit trail.
 
 python -m store migrate [--wait SECONDS]
 python -m store check
@@ -9,6 +9,7 @@ python -m store open BACKUP ARCHIVE
 python -m store key NAME
 python -m store administrator [NAME]
 python -m store registry HOST [USER]
+python -m store prune-audit --before DATE
 """
 
 import argparse
@@ -17,6 +18,7 @@ import os
 import secrets
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 
@@ -29,8 +31,10 @@ from domain.errors import DomainError, Failed, Invalid, Unavailable
 from domain.registries import Credentials, kept_under, named
 from settings import read
 from store import keys, schema
+from store.audit import Audit
 from store.engine import Database
 from store.passwords import Passwords
+from store.rows import now
 from store.sealed_files import unseal
 from store.sealing import Seal
 from store.secrets import Secrets
@@ -66,6 +70,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     registry.add_argument("host", help="with its port, if it has one of its own")
     registry.add_argument("user", nargs="?", default="", help="nobody: what is kept is forgotten")
+    prune = commands.add_parser("prune-audit", help="remove old lines of the audit trail, for good")
+    prune.add_argument(
+        "--before",
+        type=datetime.fromisoformat,
+        required=True,
+        metavar="DATE",
+        help="such as 2026-01-31; in UTC, if no zone is named",
+    )
     given = parser.parse_args(arguments)
     os.umask(0o077)  # what is written is for nobody else to read
     try:
@@ -89,6 +101,8 @@ async def _run(given: argparse.Namespace) -> int:
     url = read().database
     if given.command == "administrator":
         return await _administrator(url, given.name)
+    if given.command == "prune-audit":
+        return await _prune_audit(url, given.before)
     if given.command == "registry":
         return await _registry(url, given.host, given.user)
     return await (_check(url) if given.command == "check" else _migrate(url, given.wait))
@@ -174,6 +188,25 @@ async def _registry(url: str, host: str, user: str) -> int:
             print(f"images of {host} are fetched as nobody")
         else:
             print(f"nothing is kept of {host}", file=sys.stderr)
+        return 0
+    finally:
+        await database.close()
+
+
+async def _prune_audit(url: str, before: datetime) -> int:
+    """Print the anchor of the trail that is left: one of a removed line holds no more."""
+    before = before if before.tzinfo else before.replace(tzinfo=UTC)
+    if before > now():
+        raise Invalid(f"{before:%Y-%m-%d} is yet to come", do="name a date that is over")
+    database = Database(url, connections=1)
+    try:
+        audit = Audit(database)
+        begun = await audit.prune(before, f"uid {os.getuid()}")
+        if begun is None:
+            print("there are no lines that old: nothing is removed", file=sys.stderr)
+            return 0
+        left = await audit.verify()
+        print(f"the audit trail begins with line {left.first}; anchor {left.lines}:{left.chain}")
         return 0
     finally:
         await database.close()

@@ -89,3 +89,12 @@ class AuditRow(Row):
     """SHA-256 of the chain before and the line."""
     began: Mapped[int | None] = mapped_column(COUNTER)
     """The line whose call this one ends, as the line says, too."""
+
+
+class AuditBeginningRow(Row):
+    """The last of the lines that were removed for their age: the trail begins behind the newest."""
+
+    __tablename__ = "audit_beginnings"
+
+    number: Mapped[int] = mapped_column(COUNTER, primary_key=True, autoincrement=False)
+    chain: Mapped[str] = mapped_column(DIGEST)

@@ -7,13 +7,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import text, update
+from sqlalchemy import func, insert, select, text, update
 from sqlalchemy.exc import DBAPIError
 
 from domain.access import FREE_TRIES, FREE_TRIES_OF_A_PLACE, Principal, Role
-from domain.audit import Anchor, Deed, chained
+from domain.audit import PRUNED, Anchor, Deed, chained
 from domain.errors import AlreadyExists, Conflict, NotFound, Unauthenticated
-from store.access_rows import AttemptRow, AuditRow, TokenRow
+from store.access_rows import AttemptRow, AuditBeginningRow, AuditRow, TokenRow
 from store.attempts import Attempts
 from store.audit import Audit
 from store.engine import Database
@@ -313,3 +313,91 @@ async def test_who_kept_an_anchor_sees_a_trail_that_was_made_anew(database: Data
     await write("bob", "bob")
     anew = await audit.verify(anchor)
     assert (anew.lines, anew.broken, anew.lost) == (3, 0, 2)
+
+
+async def grown(database: Database, old: int, new: int) -> Audit:
+    """A trail with so many old lines, and then so many new ones."""
+    audit = Audit(database)
+    for number in range(old + new):
+        time = now() - (240 if number < old else 0) * HOUR
+        await audit.write(Deed(time=time, user="ada", method="a/B", subject=str(number)))
+    return audit
+
+
+async def test_a12_old_lines_are_removed_and_the_rest_is_still_verified(
+    database: Database,
+) -> None:
+    audit = await grown(database, 10, 5)
+    told = await audit.verify()
+    kept = Anchor(number=told.lines, chain=told.chain)
+    begun = await audit.prune(now() - HOUR, "uid 0")
+    assert begun is not None
+    assert begun.number == 10
+    lines = await audit.list(after=0, most=100)
+    assert [line.number for line in lines] == list(range(11, 17))
+    assert (lines[-1].deed.method, lines[-1].deed.subject) == (PRUNED, str(begun))
+    whole = await audit.verify(kept)
+    assert (whole.first, whole.lines, whole.broken, whole.lost) == (11, 16, 0, 0)
+    assert (await audit.verify(begun)).lost == 0
+    assert (await audit.verify(Anchor(number=3, chain="0" * 64))).lost == 3
+    assert await audit.write(Deed(time=now(), user="eve", method="a/B")) == 17
+    assert await audit.prune(now() - HOUR, "uid 0") is None
+    for statement in (
+        "DELETE FROM audit WHERE number = 12",
+        "DELETE FROM audit_beginnings",
+        "UPDATE audit_beginnings SET number = 12",
+        "UPDATE audit SET line = '' WHERE number = 12",
+    ):
+        with pytest.raises(DBAPIError):
+            await said(database, text(statement))
+    whole = await audit.verify()
+    assert (whole.first, whole.lines, whole.broken) == (11, 17, 0)
+
+
+async def test_a12_numbers_go_on_when_every_line_is_old(database: Database) -> None:
+    audit = await grown(database, 3, 0)
+    for number in (3, 4):  # the second time, what the first wrote
+        begun = await audit.prune(now(), "uid 0")
+        assert begun is not None
+        assert begun.number == number
+        whole = await audit.verify()
+        assert (whole.first, whole.lines, whole.broken) == (number + 1, number + 1, 0)
+
+
+async def test_a12_many_old_lines_are_removed_while_others_are_written(
+    database: Database,
+) -> None:
+    audit = Audit(database)
+    deed = Deed(time=now() - 240 * HOUR, user="ada", method="a/B")
+    await asyncio.gather(*(audit.write(deed) for _ in range(2100)))
+    fresh = [audit.write(Deed(time=now(), user="eve", method="a/B")) for _ in range(50)]
+    pruning = asyncio.create_task(audit.prune(now() - HOUR, "uid 0"))
+    await asyncio.gather(*fresh)
+    begun = await pruning
+    assert begun is not None
+    assert begun.number == 2100
+    whole = await audit.verify()
+    assert (whole.first, whole.lines, whole.broken) == (2101, 2151, 0)
+    async with database.session(writes=False) as session:
+        assert await session.scalar(select(func.count()).select_from(AuditRow)) == 51
+
+
+async def test_a12_nothing_is_removed_from_a_trail_that_is_not_whole(database: Database) -> None:
+    audit = await grown(database, 3, 1)
+    async with unguarded(database):
+        await said(database, update(AuditRow).where(AuditRow.number == 2).values(line="{}"))
+    with pytest.raises(Conflict) as refused:
+        await audit.prune(now() - HOUR, "uid 0")
+    assert refused.value.reason == "AUDIT_BROKEN"
+    async with database.session(writes=False) as session:
+        assert await session.scalar(select(func.count()).select_from(AuditRow)) == 4
+
+
+async def test_a12_a_beginning_that_no_line_tells_of_is_seen(database: Database) -> None:
+    audit = await grown(database, 3, 2)
+    async with database.session(writes=True) as session:
+        chain = await session.scalar(select(AuditRow.chain).where(AuditRow.number == 3))
+        beginning = {"number": 3, "chain": chain}
+        await session.execute(insert(AuditBeginningRow).values(beginning))
+        await session.execute(text("DELETE FROM audit WHERE number <= 3"))
+    assert (await audit.verify()).broken == 4

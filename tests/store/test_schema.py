@@ -3,6 +3,7 @@ import os
 import shutil
 import sys
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ from pytest_alembic import MigrationContext, runner
 from pytest_alembic import tests as laws
 from sqlalchemy import Column, Connection, Inspector, Table, inspect, make_url, text
 
+from domain.audit import Deed
 from domain.errors import Failed, Unavailable
 from store import schema
+from store.audit import Audit
 from store.engine import Database
-from store.rows import Moment, Prose, Row
+from store.rows import Moment, Prose, Row, now
 from tests.store.wire import wire_to
 
 Law = Callable[[MigrationContext], None]
@@ -196,6 +199,25 @@ async def test_the_command_checks_and_migrates(command: Command, empty_url: str)
         assert (code, err) == (0, "")
         assert out.endswith(newest)
         assert out.count("\n") == 1
+
+
+async def test_a12_the_command_removes_old_lines_of_the_audit_trail(
+    command: Command, database: Database, database_url: str
+) -> None:
+    audit = Audit(database)
+    for days in (20, 10, 0):
+        await audit.write(Deed(time=now() - timedelta(days=days), user="ada", method="a/B"))
+    before = f"{now() - timedelta(days=5):%Y-%m-%d}"
+    code, out, err = await command.run("prune-audit", "--before", before, database=database_url)
+    verdict = await audit.verify()
+    assert (verdict.first, verdict.lines, verdict.broken) == (3, 4, 0)
+    anchor = f"{verdict.lines}:{verdict.chain}"
+    assert (code, out, err) == (0, f"the audit trail begins with line 3; anchor {anchor}\n", "")
+    code, _, err = await command.run("prune-audit", "--before", before, database=database_url)
+    assert (code, err) == (0, "there are no lines that old: nothing is removed\n")
+    code, _, err = await command.run("prune-audit", "--before", "2999-01-01", database=database_url)
+    assert code == 1
+    assert "is yet to come" in err
 
 
 async def test_the_command_waits_for_a_server_that_is_starting(

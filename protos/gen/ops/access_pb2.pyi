@@ -606,6 +606,7 @@ class VerifyAuditResponse(_message.Message):
     BROKEN_FIELD_NUMBER: _builtins.int
     CHAIN_FIELD_NUMBER: _builtins.int
     LOST_FIELD_NUMBER: _builtins.int
+    FIRST_FIELD_NUMBER: _builtins.int
     lines: _builtins.int
     broken: _builtins.int
     """The number of the first line that does not follow. 0: all do."""
@@ -615,6 +616,8 @@ class VerifyAuditResponse(_message.Message):
     """
     lost: _builtins.int
     """The number of the line that was seen earlier, if it is not there any more as it was. 0: it is."""
+    first: _builtins.int
+    """The number of the first line: those before it were removed for their age."""
     def __init__(
         self,
         *,
@@ -622,10 +625,11 @@ class VerifyAuditResponse(_message.Message):
         broken: _builtins.int = ...,
         chain: _builtins.str = ...,
         lost: _builtins.int = ...,
+        first: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["broken", b"broken", "chain", b"chain", "lines", b"lines", "lost", b"lost"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broken", b"broken", "chain", b"chain", "first", b"first", "lines", b"lines", "lost", b"lost"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
