@@ -38,7 +38,7 @@ from api.ops.longrunning import LongRunning
 from api.ops.operations import Operations
 from api.ops.outlook import Outlook
 from api.ops.plans import Plans
-from api.retention import forgetting
+from api.retention import Kept, forgetting
 from api.rkt.public import About, PublicAPI, versioned
 from api.server import Server
 from api.sweep import Sweep
@@ -116,7 +116,7 @@ class Api:
         launch = self._launch = Launch(temporal, CATALOGUE, settings.temporal.queue_prefix + QUEUE)
         meters, window = Meters(), settings.request_id_window
         self._pods = FleetWindow(self._database, log_bytes=settings.pods.log_mb * 10**6)
-        forget = forgetting(self._database, self._pods, settings)
+        forget = forgetting(self._database, self._pods, _kept(settings))
         self._sweep = Sweep(
             self._operations, launch, meters, self.admit, window=window, forget=forget
         )
@@ -324,6 +324,11 @@ class Api:
 
 def _sealing(settings: Settings) -> Seal:
     return Seal.from_file(settings.key_file, settings.key_command)
+
+
+def _kept(said: Settings) -> Kept:
+    over = said.nodes.over_kept, said.nodes.over_most
+    return Kept(said.operations_kept, said.clusters_kept, said.pods.kept, *over)
 
 
 def _scheduling(settings: Settings) -> kudo.Terms:
