@@ -330,9 +330,7 @@ class Settings(BaseSettings):
         description="how long an operation that has ended is remembered, with its journal",
     )
     clusters_kept: timedelta = Field(
-        timedelta(days=90),
-        description="how long the record of a cluster that is gone is kept, and for as long as "
-        "operations of it are",
+        timedelta(days=90), description="how long clusters that are gone are remembered"
     )
     log_format: Literal["json", "text"] = Field("text", description="how log lines are written")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
