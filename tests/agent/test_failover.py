@@ -101,7 +101,6 @@ async def any_of(controls: Sequence[Control]) -> tuple[Control, Control]:
     await asyncio.gather(*waiting, return_exceptions=True)
     here, there = sorted(controls, key=lambda each: not each.beats)
     assert here.beats
-    assert not there.cards
     return here, there
 
 
@@ -111,6 +110,7 @@ async def test_a_node_goes_on_at_the_other_address_and_back(
     async with node(", ".join(each.address for each in controls), tmp_path):
         here, there = await any_of(controls)
         await here.stop()
+        there.beats.clear()
         await there.until(lambda: there.beats)
         assert there.beats[0].id == "n1"
         again, (host, port) = Control(), here.address.split(":")
@@ -127,6 +127,7 @@ async def test_a_node_goes_on_at_the_second_answer_of_dns(
     async with dns() as server, node(f"dns://127.0.0.1:{server}/{NAME}:{port}", tmp_path):
         here, there = await any_of(controls)
         await here.stop()
+        there.beats.clear()
         await there.until(lambda: there.beats)
         assert there.beats[0].id == "n1"
 
