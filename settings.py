@@ -329,6 +329,9 @@ class Settings(BaseSettings):
         timedelta(days=90),
         description="how long an operation that has ended is remembered, with its journal",
     )
+    clusters_kept: timedelta = Field(
+        timedelta(days=90), description="how long clusters that are gone are remembered"
+    )
     log_format: Literal["json", "text"] = Field("text", description="how log lines are written")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="what is written to the log"

@@ -3,7 +3,6 @@
 import asyncio
 import signal
 import sys
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -39,6 +38,7 @@ from api.ops.longrunning import LongRunning
 from api.ops.operations import Operations
 from api.ops.outlook import Outlook
 from api.ops.plans import Plans
+from api.retention import Kept, forgetting
 from api.rkt.public import About, PublicAPI, versioned
 from api.server import Server
 from api.sweep import Sweep
@@ -62,17 +62,14 @@ from protos.gen.ops import operations_pb2 as ops_pb2
 from protos.gen.rkt import api_pb2 as rkt_pb2
 from settings import Settings, read
 from store import operations as store
-from store.changes import Changes
 from store.claim import Claim
 from store.cluster_owners import ClusterOwners
 from store.clusters import Building, Clusters
 from store.controllers import Controllers
 from store.engine import Database
-from store.forgetting import Forgetting
 from store.journal import Journal
 from store.nodes import Leases
 from store.pools import Pools
-from store.purging import Purging
 from store.quarantine import Quarantine
 from store.quotas import Quota
 from store.reasons import Reasons
@@ -93,8 +90,9 @@ QUEUE = "workflows"
 CHECK_SECONDS = 2.0
 """How long the database may keep us from opening the doors. It is asked again with every call."""
 
-CHANGES_KEPT = timedelta(hours=1)
-"""Whoever follows changes is seconds behind, or begins anew."""
+RESERVED_CONNECTIONS = 2
+"""By these this process says that it is alive. Calls have none of them, so that one that is busy is
+not taken for dead."""
 
 log = structlog.get_logger()
 
@@ -118,12 +116,13 @@ class Api:
         launch = self._launch = Launch(temporal, CATALOGUE, settings.temporal.queue_prefix + QUEUE)
         meters, window = Meters(), settings.request_id_window
         self._pods = FleetWindow(self._database, log_bytes=settings.pods.log_mb * 10**6)
-        forget = self._forgetting()
+        forget = forgetting(self._database, self._pods, _kept(settings))
         self._sweep = Sweep(
             self._operations, launch, meters, self.admit, window=window, forget=forget
         )
         legacy, lease = settings.edge.legacy_codes, settings.edge.controller_lease
-        known, claims = Controllers(self._database), partial(Claim, self._database)
+        self._reserved = Database(settings.database, connections=RESERVED_CONNECTIONS)
+        known, claims = Controllers(self._reserved), partial(Claim, self._database)
         self.presence = Presence(known, lease, self.admit, self._lapsed, claims)
         self._notifying = edge.Notifying(self._database, self.presence, launch.nudge_soon, legacy)
         meters.add(self._notifying.measured)
@@ -172,16 +171,6 @@ class Api:
         checks, gate, address = self._checks(), self._entrance.gate, settings.http_address
         self._web = Web(address, checks, meters, *http, certificates, gate, limits.http())
 
-    def _forgetting(self) -> list[Callable[[], Awaitable[None]]]:
-        """All that is forgotten in time, swept out together."""
-        said, nodes = self._settings, self._settings.nodes
-        return [
-            partial(Forgetting(self._database).operations, said.operations_kept),
-            partial(Changes(self._database).forget, CHANGES_KEPT),
-            partial(self._pods.forget, said.pods.kept),
-            Purging(self._database, nodes.over_kept, nodes.over_most, said.pods.kept).run,
-        ]
-
     @property
     def services(self) -> list[Service]:
         """Everything that is served."""
@@ -219,6 +208,7 @@ class Api:
         await self.scheduling.close()
         await self._agents.close()
         await self._tail.close()
+        await self._reserved.close()
         await self._database.close()
 
     def _entered(self) -> Entrance:
@@ -334,6 +324,11 @@ class Api:
 
 def _sealing(settings: Settings) -> Seal:
     return Seal.from_file(settings.key_file, settings.key_command)
+
+
+def _kept(said: Settings) -> Kept:
+    over = said.nodes.over_kept, said.nodes.over_most
+    return Kept(said.operations_kept, said.clusters_kept, said.pods.kept, *over)
 
 
 def _scheduling(settings: Settings) -> kudo.Terms:

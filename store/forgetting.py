@@ -1,4 +1,4 @@
-"""Operations that nobody asks for any more, and what is written of them."""
+"""Operations that nobody asks for any more, what is written of them, and clusters that are gone."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -10,6 +10,7 @@ from sqlalchemy.orm import aliased
 from domain.cluster import Phase
 from domain.errors import Conflict
 from domain.operation import ACTIVE, Kind, Stage
+from store import observations
 from store.edge_rows import AppInstRow, ClusterInstRow
 from store.engine import Store, transaction
 from store.rows import AnswerRow, ClusterRow, JournalRow, OperationRow, StepRow, now
@@ -24,6 +25,34 @@ class Forgetting(Store):
         for _ in range(ROUNDS):
             if await self._some(older_than) < AT_ONCE:
                 return
+
+    async def clusters(self, older_than: timedelta) -> None:
+        """Remove the records of clusters that have been gone for so long, the oldest first."""
+        for _ in range(ROUNDS):
+            if await self._some_clusters(older_than) < AT_ONCE:
+                return
+
+    @transaction
+    async def _some_clusters(self, session: AsyncSession, older_than: timedelta) -> int:
+        """What an operation names stays for as long as that is remembered, as one is that left
+        something behind; and what a pool in Ceph is marked with, since nothing else says that we
+        gave that uid out."""
+        marked = await observations.owners(session)
+        named = exists().where(OperationRow.cluster == ClusterRow.uid)
+        old = (
+            select(ClusterRow.uid)
+            .where(
+                ClusterRow.phase == Phase.GONE,
+                ClusterRow.changed < now() - older_than,
+                ClusterRow.uid.not_in(marked),
+                ~named,
+            )
+            .order_by(ClusterRow.changed)
+            .limit(AT_ONCE)
+        )
+        found = (await session.scalars(old)).all()
+        await session.execute(delete(ClusterRow).where(ClusterRow.uid.in_(found)))
+        return len(found)
 
     @transaction
     async def _some(self, session: AsyncSession, older_than: timedelta) -> int:

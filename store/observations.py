@@ -2,10 +2,11 @@
 
 from datetime import timedelta
 
-from sqlalchemy import update
+from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.errors import Unavailable
+from domain.share import OWNER
 from domain.storage_look import Look, Seen
 from store.engine import Store, reading, transaction
 from store.rows import now
@@ -72,6 +73,18 @@ async def newest(session: AsyncSession, cluster: str) -> Seen:
         every=timedelta(seconds=row.every),
         trouble=row.trouble,
     )
+
+
+async def owners(session: AsyncSession) -> set[str]:
+    """The uids in the marks of all pools that were last seen."""
+    rows = await session.scalars(select(ObservationRow).where(ObservationRow.seen != ""))
+    return {
+        mark.removeprefix(OWNER)
+        for row in rows
+        for pool in _read(row).observation.pools
+        for mark in pool.applications
+        if mark.startswith(OWNER)
+    }
 
 
 def _read(row: ObservationRow) -> Look:

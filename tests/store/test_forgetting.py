@@ -13,7 +13,7 @@ from domain.storage_plan import StoragePlan
 from sim.ceph_memory import MemoryCeph
 from store.forgetting import Forgetting
 from store.observations import Observations
-from store.rows import JournalRow, OperationRow, now
+from store.rows import ClusterRow, JournalRow, OperationRow, now
 from store.storages import Storages
 from tests.store.desk import Desk, ask
 from tests.workflows.edge import described
@@ -40,6 +40,32 @@ async def test_what_became_of_instances_is_forgotten_but_for_the_latest(desk: De
     await desk.change(OperationRow, ended, id=runs.operation.id)
     await forgetting.operations(KEPT)
     assert {row.id for row in await desk.all(OperationRow)} == left
+
+
+async def test_b8_clusters_that_are_gone_are_forgotten_once_no_operation_names_them(
+    desk: Desk,
+) -> None:
+    forgetting, ended = Forgetting(desk.database), {"ended": now() - KEPT - timedelta(days=1)}
+    for name in ("gone", "lately", "left", "marked", "lives"):
+        await desk.running(name)
+    uids = {row.name: row.uid for row in await desk.all(ClusterRow)}
+    for name in ("gone", "lately", "left", "marked"):
+        await desk.deleted(name)
+        more = {"left_behind": "[]"} if name == "left" else {}
+        await desk.change(OperationRow, ended | more, cluster=uids[name])
+        if name != "lately":
+            changed = {"changed": now() - KEPT - timedelta(days=1)}
+            await desk.change(ClusterRow, changed, uid=uids[name])
+    observations = Observations(desk.database)
+    await observations.claim("ceph", timedelta(0))
+    ceph = MemoryCeph(pools={"kept": uids["marked"]}, numbers=["", "kept"])
+    await observations.keep("ceph", Look(observation=ceph.seen()))
+    await forgetting.clusters(KEPT)
+    assert {row.name for row in await desk.all(ClusterRow)} == uids.keys()
+    await forgetting.operations(KEPT)
+    await forgetting.clusters(KEPT)
+    left = {row.name for row in await desk.all(ClusterRow)}
+    assert left == {"lately", "left", "marked", "lives"}
 
 
 async def test_what_made_a_pool_is_known_for_as_long_as_the_pool_is_there(desk: Desk) -> None:

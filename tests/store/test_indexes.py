@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event, text
 
-from domain.operation import Kind
+from domain.errors import NotFound
+from domain.operation import Kind, OperationId
 from store.engine import OPERATIONS_PER_USER, Database
 from store.quotas import refuse_more_running
 from tests.store.desk import Desk, ask
@@ -23,6 +24,16 @@ async def shred(desk: Desk) -> None:
 async def fence(desk: Desk) -> None:
     operation = await desk.creating()
     await desk.operations.fence_others(operation.id)
+
+
+async def lines(desk: Desk) -> None:
+    operation = await desk.creating()
+    assert await desk.lines(operation.id)
+
+
+async def got(desk: Desk) -> None:
+    with pytest.raises(NotFound):
+        await desk.clusters.get("none")
 
 
 async def limited(desk: Desk) -> None:
@@ -48,6 +59,26 @@ HOT: dict[str, tuple[Callable[[Desk], Awaitable[Any]], str, str]] = {
         lambda desk: desk.operations.page(size=10),
         "ORDER BY operations.created",
         "ix_operations_created_id",
+    ),
+    "all clusters that live": (
+        lambda desk: desk.clusters.all(),
+        "clusters.phase != 'gone'",
+        "uq_clusters_living_name",
+    ),
+    "a cluster by its name": (
+        got,
+        "clusters.name IN",
+        "uq_clusters_living_name",
+    ),
+    "lines of a journal": (
+        lines,
+        "FROM journal",
+        "journal",
+    ),
+    "steps of an operation": (
+        lambda desk: desk.operations.steps(OperationId("none")),
+        "FROM steps",
+        "steps",
     ),
 }
 """What is asked, words of the statement that is meant, and the index that has to answer it."""
