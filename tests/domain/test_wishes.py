@@ -3,12 +3,13 @@
 import pytest
 
 from domain.errors import Invalid
+from domain.metadata import OWNER
 from domain.operation import Ask, Kind
 from domain.wishes import APPROVE_EACH, DATA, FORCE, STORAGE, WISHES, refuse_wishes
 
 
 def test_every_wish_says_who_heeds_it() -> None:
-    assert WISHES.keys() == {FORCE, APPROVE_EACH, STORAGE, DATA}
+    assert WISHES.keys() == {FORCE, APPROVE_EACH, STORAGE, DATA, OWNER}
 
 
 @pytest.mark.parametrize("kind", Kind)

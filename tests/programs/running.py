@@ -57,10 +57,10 @@ class Ending(NamedTuple):
 
     @property
     def refusal(self) -> list[str]:
-        """What it said, if it ended as a program does that cannot start."""
+        """What it said, if it ended as a program does that cannot start; warnings are left out."""
         assert self.code == 1
         assert "Traceback" not in self.err
-        return self.err.splitlines()
+        return [line for line in self.err.splitlines() if " [warning " not in line]
 
 
 async def ended(*words: str, environment: Mapping[str, str]) -> Ending:
