@@ -16,6 +16,7 @@ while `Migration` says so."""
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -56,6 +57,9 @@ OLD_PURPOSE = "payload-1"
 REFUSED = "windlass/refused"
 """What stands for a payload that is not taken, between here and the step it was meant for. It never
 leaves the process: what comes from Temporal is refused unless it is sealed."""
+
+SCHEDULED = re.compile(r"-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+"""What Temporal puts behind the id that a schedule gives its runs."""
 
 SOMETIMES = "activity_id"
 """Known on both sides only of steps that have ids of their own, so it is compared if it is."""
@@ -230,10 +234,17 @@ class Sealing(PayloadCodec, WithSerializationContext):
                 Refused(error.message, reason=error.reason or "WRONG_KEY", do=error.do)
             ) from None
 
+    def _same(self, there: str | None, here: str | None) -> bool:
+        """Each run of a schedule is given the result of the run before, which has another time in
+        its id. What a step is asked for has to be of that very run."""
+        if self._of_step or there is None or here is None:
+            return there == here
+        return SCHEDULED.sub("", there) == SCHEDULED.sub("", here)
+
     def _belongs(self, there: Place) -> None:
         here = self._place
         if here is not None and all(
-            there.get(name) == here.get(name)
+            self._same(there.get(name), here.get(name))
             for name in there.keys() | here.keys()
             if name != SOMETIMES or (name in there and name in here)
         ):

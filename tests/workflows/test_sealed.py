@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from temporalio import activity, workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowFailureError
@@ -182,3 +183,15 @@ async def test_what_a_newer_release_wrote_waits_for_one_that_reads_it(seal: Seal
     sealed.metadata["windlass-format"] = b"3"
     with pytest.raises(Unavailable, match="newer than this program"):
         await sealed_here(seal).decode([sealed])
+
+
+async def test_a_run_of_a_schedule_reads_what_the_run_before_answered() -> None:
+    seal = Seal(AESGCM.generate_key(256))
+    first, second, other = (
+        Sealing(seal).with_context(WorkflowSerializationContext("default", id))
+        for id in ("rouse-2026-11-20T16:31:55Z", "rouse-2026-11-20T16:32:00Z", "op-1")
+    )
+    answered = await first.encode([Payload(data=b"null")])
+    assert (await second.decode(answered))[0].data == b"null"
+    with pytest.raises(ApplicationError, match="was found at op-1"):
+        await other.decode(answered)
